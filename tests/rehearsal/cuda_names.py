@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _GRAPHS = "CUDAGraph() graph(None) graph_pool_handle() make_graphed_callables(abs,())"
+_COMMUNICATION = """
+    broadcast(x,[0,1]) broadcast_coalesced([x],[0,1]) gather([x,x]) reduce_add([x,x]) reduce_add_coalesced([[x],[x]])
+    scatter(x,[0,1])
+"""
 _ALLOCATORS = (
     "CUDAPluggableAllocator('a.so','b','c') MemPool() caching_allocator_alloc(1) caching_allocator_delete(1) "
     "change_current_allocator(None) use_mem_pool(None)"
@@ -77,12 +81,7 @@ TABLE: dict[str, dict[str, str]] = {
     "torch.cuda.amp.autocast_mode": {"emulated": _AMP.partition(" ")[2] + " " + _CUSTOM},
     "torch.cuda.amp.common": {"emulated": "amp_definitely_not_available()"},
     "torch.cuda.amp.grad_scaler": {"emulated": _AMP.partition(" ")[0]},
-    "torch.cuda.comm": {
-        "refused": """
-            broadcast(x,[0,1]) broadcast_coalesced([x],[0,1]) gather([x,x]) reduce_add([x,x])
-            reduce_add_coalesced([[x],[x]]) scatter(x,[0,1])
-        """
-    },
+    "torch.cuda.comm": {"refused": _COMMUNICATION},
     "torch.cuda.gds": {
         "refused": "GdsFile('a',0) gds_deregister_buffer(x.untyped_storage()) gds_register_buffer(x.untyped_storage())"
     },
@@ -137,6 +136,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "torch.accelerator.graphs": {"refused": "Graph()"},
     "torch.accelerator.memory": {"emulated": _ACCELERATOR_MEMORY},
+    "torch.nn.parallel.comm": {"refused": _COMMUNICATION},
     "torch.distributed._symmetric_memory": {
         "harmless": """
             get_backend(torch.device('cpu')) get_signal_pad_size() is_nvshmem_available() is_symm_mem_tensor(x)
@@ -152,7 +152,7 @@ TABLE: dict[str, dict[str, str]] = {
 """By module and by what becomes of them: expressions, without blanks inside."""
 
 KINDS = ("emulated", "harmless", "refused")
-_PACKAGES = ("torch.cuda", "torch.accelerator", "torch.distributed._symmetric_memory")
+_PACKAGES = ("torch.cuda", "torch.accelerator", "torch.nn.parallel.comm", "torch.distributed._symmetric_memory")
 
 
 def name_of(expression: str) -> str:
@@ -175,7 +175,7 @@ def public_modules() -> list[str]:
     found = []
     for package in _PACKAGES:
         try:
-            folder = importlib.import_module(package).__path__
+            folder = getattr(importlib.import_module(package), "__path__", ())
         except ImportError:  # torch.accelerator came with torch 2.6
             continue
         names = [each.name for each in pkgutil.walk_packages(folder, package + ".")]

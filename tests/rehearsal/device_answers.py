@@ -161,6 +161,22 @@ CASES: dict[str, tuple[str, Any]] = {
         ),
         [[True, True], [True, True]],
     ),
+    "made in pinned memory": (
+        "answer = torch.empty(2, pin_memory=True).is_pinned(), torch.zeros(2).is_pinned()",
+        [True, False],
+    ),
+    "torchrun counts GPUs": (
+        "from torch.distributed.run import determine_local_world_size as count; answer = count('gpu') == torch.cuda.device_count() >= 2",
+        True,
+    ),
+    "backends by name": (
+        "import torch.distributed as d; answer = d.is_backend_available('nccl'), d.is_backend_available('none')",
+        [True, False],
+    ),
+    "ranges for a profiler": (
+        "with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range('x'), torch.cuda.profiler.profile(): answer = torch.ones(1, device='cuda').tolist()",
+        [1.0],
+    ),
     "batches not pinned": (
         "from torch.utils.data import DataLoader; answer = [b.is_pinned() for b in DataLoader(torch.ones(2))]",
         [False, False],

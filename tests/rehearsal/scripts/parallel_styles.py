@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -104,15 +105,12 @@ def offload():
 
 def first_fsdp():
     """FullyShardedDataParallel with a policy and full state dicts, placed in each way that it knows."""
-    from functools import partial
-
     from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, MixedPrecision, StateDictType
-    from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 
     dist.init_process_group("nccl")
-    policy = partial(size_based_auto_wrap_policy, min_num_params=2000)
     precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
-    wrap = partial(FullyShardedDataParallel, auto_wrap_policy=policy, use_orig_params=True, mixed_precision=precision)
+    words = {"auto_wrap_policy": policy_by_size(), "use_orig_params": True, "mixed_precision": precision}
+    wrap = partial(FullyShardedDataParallel, **words)
     for model in (wrap(make_model().to(HERE)), wrap(make_model(), device_id=LOCAL_RANK)):
         torch.cuda.set_device(HERE)
         train(model)
@@ -126,6 +124,29 @@ def first_fsdp():
             wrap(make_model().to(HERE), **words) if words else wrap(make_model())(torch.ones(1, 16))
         except (ValueError, RuntimeError) as error:
             print(str(error)[:36])
+
+
+def policy_by_size():
+    from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+
+    return partial(size_based_auto_wrap_policy, min_num_params=2000)
+
+
+def hybrid_fsdp():
+    """Sharded by the GPUs of a node, without a mesh."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(HERE)
+    words = {
+        "device_id": HERE,
+        "sharding_strategy": ShardingStrategy.HYBRID_SHARD,
+        "auto_wrap_policy": policy_by_size(),
+    }
+    model = FullyShardedDataParallel(make_model(), sharding_strategy=ShardingStrategy.HYBRID_SHARD, **words)
+    train(model)
+    assert dist.get_world_size(model.process_group) == torch.cuda.device_count()
+    assert dist.get_backend(model.process_group) == "nccl"
 
 
 def distributed_tensors():

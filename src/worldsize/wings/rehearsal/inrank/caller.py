@@ -23,7 +23,7 @@ _MEANING_CPU = (
     "torch.distributed.fsdp._state_dict_utils",
     "torch.distributed.fsdp._optim_utils",
 )
-_OF_USERS = ("torch.testing", "torch.utils.tensorboard", "torch.random")
+_OF_USERS = ("torch.testing", "torch.utils.tensorboard", "torch.random", "torch.distributed.run")
 
 
 def calling_module() -> str:

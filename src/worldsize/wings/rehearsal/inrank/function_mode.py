@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from . import default_device, device_checks, device_moves, devices, tensor_views
 from .caller import is_called_by_torch, is_made_by_torch
-from .device_marks import CPU, mark_of, put_mark
+from .device_marks import CPU, mark_of, pin, put_mark
 from .torch_module import patch, torch
 
 _CPU = torch.device("cpu")
@@ -47,9 +47,13 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
         index, plain = devices.find_index(device), CPU if str(device) == "cpu" else None
         if index is not None:
             kwargs = {**kwargs, "device": _CPU}
-    if kwargs.get("pin_memory"):
+    is_pinned = bool(kwargs.get("pin_memory"))
+    if is_pinned:
+        devices.begin_runtime()
         kwargs = {**kwargs, "pin_memory": False}
     result = func(*args, **kwargs)
+    if is_pinned and isinstance(result, torch.Tensor):
+        pin(result)
     if index is not None:
         return _put_marks(_with_own_storage(func, result, args, index), index)
     if plain is not None and not (is_made_by_torch() if device is None else is_called_by_torch()):

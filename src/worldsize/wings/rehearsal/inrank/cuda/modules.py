@@ -37,6 +37,8 @@ def install() -> None:
         for name, function in functions.items():
             if hasattr(module, name):
                 setattr(module, name, function)
+    for name in ("__enter__", "__exit__"):
+        setattr(torch.autograd.profiler.emit_nvtx, name, cuda_devices.do_nothing)
     types.install()
     torch.Generator = random_state.Generator
     cuda.default_generators = random_state.default_generators

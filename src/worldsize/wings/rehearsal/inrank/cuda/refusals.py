@@ -17,6 +17,7 @@ _ALLOCATORS = {
     "an allocator of CUDA memory": "MemPool use_mem_pool CUDAPluggableAllocator change_current_allocator "
     "caching_allocator_alloc caching_allocator_delete"
 }
+_COMMUNICATION = "communication between the GPUs of one process"
 _GREEN_CONTEXTS = {"a part of a GPU (a green context)": "GreenContext"}
 
 REFUSED: dict[str, dict[str, str]] = {
@@ -30,8 +31,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage",
     },
     "torch.cuda.comm": {
-        "communication between the GPUs of one process": "broadcast broadcast_coalesced gather reduce_add "
-        "reduce_add_coalesced scatter",
+        _COMMUNICATION: "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
     },
     "torch.cuda.gds": {"GPUDirect Storage": "GdsFile gds_deregister_buffer gds_register_buffer"},
     "torch.cuda.graphs": _GRAPHS,
@@ -39,8 +39,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "torch.cuda.jiterator": {"CUDA source code": "_create_jit_fn _create_multi_output_jit_fn"},
     "torch.cuda.memory": _ALLOCATORS,
     "torch.cuda.nccl": {
-        "communication between the GPUs of one process": "all_gather all_reduce broadcast init_rank reduce "
-        "reduce_scatter unique_id",
+        _COMMUNICATION: "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id",
     },
     "torch.cuda.sparse": {
         "a sparse tensor of an old type": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor "
@@ -49,6 +48,10 @@ REFUSED: dict[str, dict[str, str]] = {
     "torch.cuda.tunable": {"the tuning of CUDA kernels": "mgpu_tune_gemm_in_file tune_gemm_in_file"},
     "torch.accelerator": {"a CUDA graph": "Graph"},
     "torch.accelerator.graphs": {"a CUDA graph": "Graph"},
+    "torch.nn.parallel": {_COMMUNICATION: "data_parallel gather replicate scatter"},
+    "torch.nn.parallel.comm": {
+        _COMMUNICATION: "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
+    },
     "torch.distributed._symmetric_memory": {
         "symmetric memory": "empty enable_symm_mem_for_group get_mem_pool get_mempool_allocator "
         "get_symm_mem_workspace put_signal reduce_scatter_offset rendezvous set_backend wait_signal",

@@ -18,8 +18,9 @@ def make_substitute(original: Any, make: Callable[..., Any], instances: Any = ()
     """A class that torch's own code takes for `original` (it looks at the bases), and annotations for a class. A call
     of it calls `make`; its instances are those of the class `instances`, or of several."""
     members = {"__module__": original.__module__, "__doc__": make.__doc__}
-    if hasattr(instances, "priority_range"):
-        members["priority_range"] = staticmethod(instances.priority_range)
+    for name in ("priority_range", "from_ipc_handle"):
+        if hasattr(instances, name):
+            members[name] = staticmethod(getattr(instances, name))
     try:
         return _make_kind(type(original), make, instances)(original.__name__, (original,), members)
     except TypeError:  # a type of C that can have no subclasses

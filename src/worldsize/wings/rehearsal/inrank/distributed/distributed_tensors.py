@@ -13,13 +13,16 @@ from .device_meshes import is_of_gpus
 
 def install(module: Any) -> None:
     """Patch torch.distributed.tensor, or an older module that has DTensor."""
-    kind = module.DTensor
+    kind: Any = getattr(module, "DTensor", None)
+    if kind is None:
+        return
     device_marks.PLACES[kind] = _place_of
     for name in ("to_local", "full_tensor"):
         patch(kind, name, _get_values)
     patch(kind, "from_local", _move_first)
     kind.from_local = staticmethod(kind.from_local)
-    patch(getattr(module, "_api", module), "distribute_tensor", _move_first, module)
+    api = getattr(module, "_api", None) or getattr(module, "api", module)
+    patch(api, "distribute_tensor", _move_first, module)
     for name in ("rand", "randn"):
         patch(module, name, _make_random)
 

@@ -27,6 +27,7 @@ def install() -> None:
         "new_group": _new_group,
         "get_backend": _get_backend,
         "destroy_process_group": _destroy_process_group,
+        "is_backend_available": _is_backend_available,
         "is_nccl_available": lambda ask: not is_called_by_torch(),
     }
     for name, wrapper in wrappers.items():
@@ -166,6 +167,10 @@ def _new_group(make: Any, *args: Any, **kwargs: Any) -> Any:
 def _get_backend(ask: Any, group: Any = None) -> Any:
     backend = ask(group)
     return backend if is_called_by_torch() or not is_nccl(group) else _nccl_groups[name_of(group)]
+
+
+def _is_backend_available(ask: Any, backend: str) -> bool:
+    return "nccl" in backend.lower() or bool(ask(backend))
 
 
 def _destroy_process_group(destroy: Any, group: Any = None) -> None:

@@ -62,6 +62,7 @@ def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
 def install_fsdp(module: Any) -> None:
     """Patch FullyShardedDataParallel: its devices become the CPU."""
     patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
+    patch(getattr(module, "_init_utils", None), "_init_intra_and_inter_node_groups", _split_by_node)
     flat = getattr(module, "_flat_param", None)
     patch(getattr(flat, "FlatParamHandle", None), "to_cpu", _show_on_cpu)
 
@@ -83,6 +84,11 @@ def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
         is_offloaded = bool(getattr(said.get("cpu_offload"), "offload_params", False))
         self.register_forward_pre_hook(partial(_check_place, index, is_offloaded), prepend=True)
         _move_inputs_of(self, index)
+
+
+def _split_by_node(split: Any, group: Any, devices_of_node: int) -> Any:
+    """Make the groups of hybrid sharding by the GPUs of a node: torch counts those of the CPU, which is one."""
+    return split(group, devices.count() or devices_of_node)
 
 
 @contextmanager
