@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -31,8 +31,13 @@ REFUSAL_CODE = 2
 
 
 class Guards:
-    def __init__(self, training: Training, models: Models, normalising: BatchNormPatch) -> None:
+    """`leave_alone`: leaves a script that makes its batches itself as it is, if it looks for its rank; whether so."""
+
+    def __init__(
+        self, training: Training, models: Models, normalising: BatchNormPatch, leave_alone: Callable[[], bool]
+    ) -> None:
         self._training = training
+        self._leave_alone = leave_alone
         self._models = models
         self._normalising = normalising
 
@@ -95,7 +100,7 @@ class Guards:
             self._check_batch_norm()
 
     def _refuse_without_batches(self, what: str, count: int, patience: int) -> None:
-        if count >= patience and not any(self._training.counts.values()):
+        if count >= patience and not any(self._training.counts.values()) and not self._leave_alone():
             raise refusal(
                 f"after {count} {what} no batch has been shared out: every rank would do the same work",
                 "share each batch out: `x, y = worldsize.shard(x, y)`, after `import worldsize`",

@@ -15,12 +15,13 @@ from worldsize_inrank.import_hook import call_after_import
 from . import file_patches
 from .batch_norm import BatchNormPatch
 from .batch_slices import size_of, slice_of
+from .cropped_batches import CroppedBatches
 from .gradient_reducer import GradientReducer
 from .guards import Guards
 from .loader_pass import RankParts
 from .loader_patches import LoaderPatches
 from .random_streams import RandomPatches
-from .rank_state import NO_BATCH, Training, refusal
+from .rank_state import NO_BATCH, Training, refusal, user_place
 
 PARTS: RankParts | None = None
 
@@ -36,7 +37,9 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
     parts.values.install()
     normalising = BatchNormPatch(training)
     normalising.install()
-    Guards(training, parts.models, normalising).install()
+    cropped = CroppedBatches(training, parts.values.follower, _take_crop)
+    cropped.install()
+    Guards(training, parts.models, normalising, cropped.leave_alone).install()
     os.register_at_fork(after_in_child=training.stop)
     atexit.register(training.world.close)
     atexit.register(_write_report, training)
@@ -45,10 +48,11 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
 
 def _install_random_numbers(parts: RankParts) -> None:
     """Seed all ranks alike, for scripts that set no seed."""
+    follower = parts.values.follower
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
     torch.manual_seed(seed)
-    patches = RandomPatches(parts.training, parts.streams, parts.values.follower.note_rows)
+    patches = RandomPatches(parts.training, parts.streams, follower.note_rows, follower.is_following)
     patches.install()
 
     def install_numpy(numpy: Any) -> None:
@@ -65,9 +69,30 @@ def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
         return _take_part(PARTS, batch, dim)
 
 
+def _take_crop(batch: Any, is_more: bool) -> Any:
+    """This rank's rows of a tensor of a batch, of which `is_more`: another tensor was taken before."""
+    assert PARTS is not None
+    training, follower = PARTS.training, PARTS.values.follower
+    with follower.paused():
+        if not is_more:
+            (own,) = _take_part(PARTS, (batch,), 0)
+            if training.batch.sliced:
+                training.cropped = training.cropped or user_place()
+                training.show_notice(
+                    f"{user_place()}: the script's own batches of {len(batch)} samples are shared out among the ranks"
+                )
+            return own
+        sizes = training.batch
+        if not sizes.sliced or len(batch) != sizes.total:
+            return batch
+        own = batch[training.rank * sizes.local :][: sizes.local]
+        return follower.follow(own, sizes.local, sizes.total)
+
+
 def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
     training = parts.training
-    if not (training.active and torch.is_grad_enabled()):
+    is_part = training.batch.sliced and all(each in parts.values.follower.table for each in batch)
+    if is_part or not (training.active and torch.is_grad_enabled()):
         return batch
     parts.streams.use(False)
     training.batch = training.asked = NO_BATCH

@@ -12,7 +12,7 @@ from .loop_purpose import ALWAYS, NEVER, UNKNOWN, training_verdict
 from .models import Models
 from .printed_values import PrintedValues
 from .random_streams import RandomStreams
-from .rank_state import NO_BATCH, BatchSizes, Training, user_frame
+from .rank_state import NO_BATCH, BatchSizes, Training, refusal, user_frame
 
 
 class RankParts:
@@ -132,6 +132,11 @@ class LoaderPass:
         """Return the batch as the script gets it, and note what it is."""
         parts, training = self._parts, self._training
         training.loaded = True
+        if training.cropped:
+            raise refusal(
+                f"rows that were drawn at {training.cropped} were shared out, and now a loader gives batches",
+                "a data set that is drawn inside a loop: draw it before, or share batches out by worldsize.shard",
+            )
         parts.streams.loading = False
         parts.streams.use_shared_python()
         given = self._given.popleft() if self._given else NO_BATCH

@@ -40,6 +40,50 @@ def training_verdict(frame: Any) -> int:
     return UNKNOWN
 
 
+def is_in_training_loop(frame: Any) -> bool:
+    """Whether the innermost loop around what is being executed, in `frame` or in what has called it, surely leads to a
+    backward; or, where there is none around it, a later loop that calls the function of `frame`. Comprehensions, and
+    loops that yield, are none."""
+    caller, name = frame, frame.f_code.co_name
+    while caller is not None:
+        body = statement_loop_body(caller.f_code, caller.f_lineno)
+        if body:
+            return _trains(caller, body)
+        caller = nearest_user_frame(caller.f_back)
+    caller = nearest_user_frame(frame.f_back)
+    loops = _loops_after(caller.f_code, caller.f_lineno) if caller is not None else []
+    return any(_calls(loop, name) and _trains(caller, loop.body) for loop in loops)
+
+
+def _trains(frame: Any, body: Sequence[ast.AST]) -> bool:
+    try:
+        return _BackwardFinder(frame).surest(body, 0) == ALWAYS
+    except RecursionError:  # an expression of some hundred terms
+        return False
+
+
+def _loops_after(code: Any, line: int) -> list[Any]:
+    """The `for` and `while` loops that follow a line in its function, or in its module."""
+    inside = _definition(code) or _parse_file(code.co_filename)
+    nodes = ast.walk(inside) if inside is not None else ()
+    return [node for node in nodes if isinstance(node, _LOOP) and node.lineno > line]
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    """Whether there is a call of a function, or a method, of this name."""
+    functions = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+    return any(name in (getattr(function, "id", ""), getattr(function, "attr", "")) for function in functions)
+
+
+@lru_cache(maxsize=None)
+def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
+    """The body of the innermost `for` or `while` around a line that does not yield; empty for none."""
+    loops = [loop for loop in _loops_around(code, line) if isinstance(loop, _LOOP)]
+    loop = max(reversed(loops), key=lambda node: node.lineno, default=None)
+    yields = loop is not None and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loop))
+    return [] if loop is None or yields else loop.body
+
+
 @lru_cache(maxsize=None)
 def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
     """The body of the innermost loop around the line that is being executed, or whose head it is; empty for no loop."""
@@ -51,11 +95,15 @@ def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
 
 @lru_cache(maxsize=None)
 def innermost_loop(code: Any, line: int) -> Any:
+    return max(reversed(_loops_around(code, line)), key=lambda node: node.lineno, default=None)
+
+
+def _loops_around(code: Any, line: int) -> list[Any]:
+    """The loops, of any kind, around a line of a function or of a module."""
     tree, inside = _parse_file(code.co_filename), _definition(code)
     first = inside.lineno if inside is not None else 0
     nodes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOP, *_COMPREHENSION))] if tree is not None else []
-    around = [node for node in nodes if first <= node.lineno <= line <= (node.end_lineno or 0)]
-    return max(reversed(around), key=lambda node: node.lineno, default=None)
+    return [node for node in nodes if first <= node.lineno <= line <= (node.end_lineno or 0)]
 
 
 @lru_cache(maxsize=None)

@@ -138,7 +138,8 @@ def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
             flat = torch.cat([tensor.detach().reshape(-1) for tensor in alike])
             send(flat)
             for tensor, row in zip(alike, flat.split([tensor.numel() for tensor in alike])):
-                tensor.detach().copy_(row.view(tensor.shape))
+                if not torch.equal(tensor, row.view(tensor.shape)):  # autograd refuses what was written to meanwhile
+                    tensor.detach().copy_(row.view(tensor.shape))
 
 
 def _to_sendable(flat: Any) -> Any:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any, Callable, Iterator, Sequence, Tuple
 
 import torch
 
-from .figures.batch_size import local_number
+from .figures.batch_size import BatchSize, local_number
 from .rank_state import Training, replace
 
 _MASK = (1 << 63) - 1
@@ -119,11 +119,19 @@ class RandomStreams:
 
 
 class RandomPatches:
-    def __init__(self, training: Training, streams: RandomStreams, note_rows: Callable[[Any], Any]) -> None:
-        """`note_rows`: called with each tensor that holds a number for each of the slice's samples."""
+    def __init__(
+        self,
+        training: Training,
+        streams: RandomStreams,
+        note_rows: Callable[[Any], Any],
+        is_following: Callable[[], bool],
+    ) -> None:
+        """`note_rows`: called with each tensor that holds a number for each of the slice's samples. `is_following`:
+        whether the batch's sizes are known as such, and not, as inside models, plain numbers."""
         self._training = training
         self._streams = streams
         self._note_rows = note_rows
+        self._is_following = is_following
 
     def install(self) -> None:
         for name in ("randn", "rand"):
@@ -134,7 +142,8 @@ class RandomPatches:
             replace(torch.Tensor, name, self._fill)
         replace(torch, "randint", self._size_given)
         replace(torch, "normal", self._normal)
-        replace(torch, "randperm", self._alike)
+        for name in ("randperm", "multinomial", "bernoulli", "poisson"):
+            replace(torch, name, self._alike)
 
     def install_numpy(self, numpy: Any) -> None:
         for name in _NUMPY:
@@ -148,13 +157,15 @@ class RandomPatches:
             return True
         return not (self._streams.own or (self._training.batch.sliced and self._training.active))
 
-    def _draw(self, shape: Shape, draw: Callable[[Shape], Any]) -> Any:
-        """`draw(shape)` from the shared stream; where that is a slice's shape, this rank's rows of a draw for the whole
+    def _draw(self, size: Sequence[int], draw: Callable[[Shape], Any]) -> Any:
+        """`draw(shape)` from the shared stream; where the size is a slice's, this rank's rows of a draw for the whole
         batch."""
         batch, own = self._training.batch, self._streams.own
+        shape = tuple(map(local_number, size))
+        is_known = bool(size) and (type(size[0]) is BatchSize or not self._is_following())
         self._streams.use(False)
         try:
-            if not batch.sliced or shape[:1] != (batch.local,):
+            if not batch.sliced or shape[:1] != (batch.local,) or not is_known:
                 return draw(shape)
             with torch.no_grad():
                 whole = draw((batch.total, *shape[1:]))
@@ -173,8 +184,10 @@ class RandomPatches:
         shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         known = size and all(isinstance(part, int) for part in shape)
         if known and not _is_of_numpy(original):
-            shape = tuple(map(local_number, shape))
-            size = (shape,) if len(size) == 1 and isinstance(size[0], (tuple, list)) else shape
+            local = tuple(map(local_number, shape))
+            size = (local,) if len(size) == 1 and isinstance(size[0], (tuple, list)) else local
+        elif known:
+            shape = tuple(map(int, shape))
         if not known or self._is_unaffected() or keywords.get("out") is not None:
             return original(*size, **keywords)
         wants_gradient = keywords.pop("requires_grad", False)
@@ -184,22 +197,23 @@ class RandomPatches:
     def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
         """`randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`"""
         size = keywords.get("size", values[-1] if values else None)
-        if isinstance(size, (tuple, list)) and not _is_of_numpy(original):
-            size = tuple(map(local_number, size))
-            values = values if "size" in keywords else (*values[:-1], size)
-            keywords = {**keywords, "size": size} if "size" in keywords else keywords
+        if isinstance(size, (tuple, list)) and _is_of_numpy(original):
+            size = tuple(map(int, size))
+        elif isinstance(size, (tuple, list)):
+            local = tuple(map(local_number, size))
+            values = values if "size" in keywords else (*values[:-1], local)
+            keywords = {**keywords, "size": local} if "size" in keywords else keywords
         if not isinstance(size, (tuple, list)) or self._is_unaffected() or "out" in keywords:
             return original(*values, **keywords)
         if "size" in keywords:
-            return self._draw(tuple(size), lambda shape: original(*values, **{**keywords, "size": shape}))
-        return self._draw(tuple(size), lambda shape: original(*values[:-1], shape, **keywords))
+            return self._draw(size, lambda shape: original(*values, **{**keywords, "size": shape}))
+        return self._draw(size, lambda shape: original(*values[:-1], shape, **keywords))
 
     def _tensor_given(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
         """`randn_like(x)`"""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
-        own = tuple(map(local_number, tensor.shape))
-        return self._draw(own, lambda shape: original(_with_shape(tensor, shape), *values, **keywords))
+        return self._draw(tensor.shape, lambda shape: original(_with_shape(tensor, shape), *values, **keywords))
 
     def _fill(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
         """`x.normal_()`"""

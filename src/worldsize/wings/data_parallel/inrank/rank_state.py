@@ -50,6 +50,8 @@ class Training:
         self.steps = 0
         self.samples = 0
         self.counts = {"sliced": 0, "whole": 0, "shards": 0}
+        self.cropped = ""
+        """Where the script has drawn a batch itself that was shared out."""
         self.said: set[str] = set()
 
     def stop(self) -> None:

@@ -55,6 +55,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         self.slices = CollatedSlices(training, self.table, self.exchange)
         self.lengths = Lengths(training, self.table)
         self._on = self._off = False
+        self._watched: tuple[Any, Any, Callable[[Any, bool], Any]] | None = None
         self._has_hooks = False
         self._known_names: dict[Any, tuple[str, bool]] = {}
         self._plain_models: dict[type, bool] = {}
@@ -96,6 +97,12 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             known = any(each in self.table for each in tensors_in(value))
             return mapped(value, self.reading.whole_or_own) if known else value
 
+    def watch_rows(self, order: Any, numbers: Any, take: Callable[[Any, bool], Any]) -> None:
+        """From now on, where `order` is indexed, or another tensor by `numbers`, the result is what `take` makes of it:
+        it gets what was found, and whether it is of `order`. None for a tensor that there is not."""
+        self._watched = (order, numbers, take)
+        self.resume()
+
     # Whether the mode is on
 
     def resume(self) -> None:
@@ -103,6 +110,9 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         if not self._on:
             torch._C._push_on_torch_function_stack(self)
             self._on = True
+
+    def is_following(self) -> bool:
+        return self._on and not self._off
 
     def pause(self) -> bool:
         """Stop following; False where nothing is followed. Beneath another mode it stays, and passes everything on."""
@@ -141,7 +151,15 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self._off or not self._training.active or not self._concerns(args, kwargs):
+        if self._off or not self._training.active:
+            return function(*args, **kwargs)
+        if self._watched is not None and len(args) == 2:
+            order, numbers, take = self._watched
+            of_order = args[0] is order
+            if (of_order or args[1] is numbers is not None) and self._name(function)[0] == "__getitem__":
+                with self.paused():
+                    return take(function(*args), of_order)
+        if not self._concerns(args, kwargs):
             return function(*args, **kwargs)
         name, in_place = self._known_names.get(function) or self._name(function)
         if name in UNTOUCHED:
