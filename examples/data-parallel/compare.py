@@ -2,8 +2,7 @@
 
     python examples/data-parallel/compare.py [NxM]
 
-The first two draw the same batches, and end alike to the last digit shown; the converted one shuffles with a
-DistributedSampler, so that its batches are others, and ends near.
+All three draw the same batches, and end alike to the last digit shown.
 """
 
 import os

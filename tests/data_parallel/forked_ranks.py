@@ -16,7 +16,7 @@ import traceback
 from typing import Any, NamedTuple
 
 import torch._dynamo
-import torch.distributed  # noqa: F401  what optimizers and process groups import: once, and not in each child
+import torch.distributed
 
 PATIENCE = 120.0
 _PREFIX = "worldsize: data parallel: "
@@ -41,6 +41,21 @@ def run_on_ranks(path: str, ranks: int, mode: str = "split") -> list[Output]:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
     return _outputs([_fork(lambda rank=rank: _run_rank(path, rank, ranks, mode, port)) for rank in range(ranks)])
+
+
+def run_launched(path: str, ranks: int) -> list[Output]:
+    """The script as a launcher starts so many ranks of it."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    return _outputs([_fork(lambda rank=rank: _run_launched(path, rank, ranks, port)) for rank in range(ranks)])
+
+
+def _run_launched(path: str, rank: int, ranks: int, port: int) -> None:
+    environ = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in environ.items()})
+    _run(path)
+    torch.distributed.destroy_process_group()
 
 
 def _run_rank(path: str, rank: int, ranks: int, mode: str, port: int) -> None:
@@ -71,7 +86,11 @@ def _run(path: str) -> None:
     sys.argv = [path]
     sys.path.insert(0, os.path.dirname(path))
     os.chdir(os.path.dirname(path))
-    runpy.run_path(path, run_name="__main__")
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as ended:
+        if ended.code:
+            raise
 
 
 def _fork(function: Any) -> tuple[int, int]:

@@ -17,13 +17,13 @@ _ON_A_CLUSTER = ("walk.md",)
 _WITH_STEPS = [
     page for page in PAGES if page.name not in _ON_A_CLUSTER and any(step.name is None for step in steps(page))
 ]
-_SLOW = {"azure.md": 240, "hpcpack.md": 240, "data-parallel.md": 240, "rehearsal.md": 120}
+_SLOW = {"azure.md": 240, "hpcpack.md": 240, "data-parallel.md": 240, "convert.md": 120, "rehearsal.md": 120}
 """Seconds for pages that train; the others have `_PATIENCE`."""
 
 _INSTALLED = {"extending.md": ("toy-compute", "toy-launcher")}
 """Examples that a page has its reader install."""
 
-_SHOWN_ELSEWHERE = ("data-parallel.md", "rehearsal.md", "extending.md", "selftest.md")
+_SHOWN_ELSEWHERE = ("data-parallel.md", "convert.md", "rehearsal.md", "extending.md", "selftest.md")
 """What these show, tests of what they are about show too."""
 
 _WORKSPACE = {

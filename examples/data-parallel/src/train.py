@@ -2,7 +2,7 @@
 
 python examples/data-parallel/src/train.py                 by itself
 worldsize run examples/data-parallel/job.yml -w 2x2        the same training on 2 nodes with 2 ranks each
-worldsize convert examples/data-parallel/src/train.py      what it would be with DistributedDataParallel
+worldsize convert examples/data-parallel/src/train.py      how it would be written for all ranks of any launcher
 python examples/data-parallel/compare.py                   all three, side by side
 """
 

@@ -64,7 +64,7 @@ VERBS = {
     "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, prove it"),
     "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
     "diff": Verb("wings.comparison.command", "what differs between two runs: job, code, environment"),
-    "convert": Verb("wings.convert.command", "write DistributedDataParallel into a script, as a diff"),
+    "convert": Verb("wings.convert.command", "rewrite a script for one process for all ranks, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
     "export": Verb("wings.azure.export.command", "write a job file as Azure Machine Learning's own"),
     "selftest": Verb("wings.selftest.command", "prove worldsize on a compute of yours, with a report"),
@@ -86,7 +86,7 @@ ALIASES = {
 }
 """Words of other programs for a verb."""
 
-_WITH_COMMAND = ("run", "submit", "rehearse", "debug", "check", "bench", "exec")
+_WITH_COMMAND = ("run", "submit", "rehearse", "debug", "check", "convert", "bench", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
 _EXAMPLES = """examples:
   worldsize run -w 2x4 -- python train.py --lr 0.1     2 nodes × 4 ranks on this machine, no file needed

@@ -19,12 +19,17 @@ def can_ask() -> bool:
         return False
 
 
-def confirm(question: str, refusal: str, hint: str) -> None:
-    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
+def ask(question: str) -> bool:
+    """Ask a question at the terminal; whether the answer is yes."""
     show_question(question + " [y/N] ")
     try:
         answer = sys.stdin.readline()
     except (OSError, UnicodeDecodeError):
         answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    return answer.strip().lower() in ("y", "yes")
+
+
+def confirm(question: str, refusal: str, hint: str) -> None:
+    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
+    if not ask(question):
         raise UsageError(refusal, None, hint)

@@ -1,75 +1,121 @@
-"""convert: a script for one process, with DistributedDataParallel written out."""
+"""convert: a training for one process, rewritten for all ranks that a launcher starts."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
 
-from worldsize.cli.output import report, show_document
-from worldsize.common.atomic_files import read_file
+from worldsize.cli.console import add_output_option
+from worldsize.cli.output import report, show_document, show_json, show_transient_line
+from worldsize.cli.questions import ask, can_ask
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import UsageError
 from worldsize.extras import require_packages
-from worldsize.trust.documents import write_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.wings.convert.check.findings import CheckResult
+    from worldsize.wings.convert.converted_files import ConvertedFiles
 
 _EXAMPLES = """examples:
   worldsize convert train.py                            the changes, as a diff; nothing is written
-  worldsize convert train.py | patch                    the same as --write
+  worldsize convert train.py --check                    and whether the result trains as the original does
+  worldsize convert train.py --check -- --data /data    with arguments of the script's
   worldsize convert train.py --write && worldsize run -w 2x4 -- python train.py
 
-What is left alone is said on standard error, with its line. Nothing is executed. To train it as it is:
+Modules beside the script that it imports are converted with it. What is left to you is said on standard error, with its
+line, and marked in the file. Nothing is executed but by --check. To train a script as it is:
 worldsize run -w 2x4 --data-parallel -- python train.py"""
+
+_QUESTION = "Run its first steps, before and after, in a copy without network (at most a minute)?"
+_REFUSED = "nothing was converted; worldsize run --data-parallel may train it as it is"
+_WRONG, _NOT_CONVERTED = 1, 2
+
+
+class _Outcome(NamedTuple):
+    """`check`: None where none was asked for."""
+
+    files: ConvertedFiles
+    check: CheckResult | None = None
+    is_written: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        if self.files.errors:
+            return _NOT_CONVERTED
+        return _WRONG if self.check is not None and not self.check.is_right else 0
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    parser.add_argument("script", metavar="SCRIPT.PY", help="the training script, for one process")
-    parser.add_argument("--write", action="store_true", help="change the file, in place of printing a diff")
+    parser.usage = "worldsize convert [options] SCRIPT.PY [MODULE.PY ...] [-- ARGUMENTS OF THE SCRIPT]"
+    parser.add_argument("scripts", nargs="+", metavar="SCRIPT.PY", help="the training script, for one process")
+    parser.add_argument("--write", action="store_true", help="change the files, in place of printing a diff")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="run the first steps of the original, and of the result on 1 rank and on 2, and compare them",
+    )
+    add_output_option(parser)
     parser.set_defaults(act=convert)
 
 
 def convert(options: argparse.Namespace) -> int:
     require_packages("convert", "convert", "libcst")
-    import libcst
+    from worldsize.wings.convert.converted_files import convert_training
 
-    from worldsize.wings.convert.rewrite import convert_source
-
-    path = options.script
-    source = _read(path)
-    try:
-        converted = convert_source(source)
-    except libcst.ParserSyntaxError as error:
-        raise UsageError(f"not Python: {error.message}", f"{path}:{error.raw_line}") from None
-    if converted.reason is not None:
-        raise UsageError(f"nothing to convert: {converted.reason}", path)
-    if options.write:
-        try:
-            write_document(path, converted.text.encode("utf-8", "surrogateescape"))
-        except OSError as error:
-            raise UsageError(f"cannot be written: {error.strerror}", path) from None
-    else:
-        show_document("".join(_diff(path, source, converted.text)))
-    for line, remark in converted.remarks:
-        report(f"{path}:{line}: left alone: {remark}")
-    return 0
+    is_json = options.output == "json"
+    outcome = _Outcome(convert_training(options.scripts))
+    if not is_json:
+        _report_conversion(outcome.files)
+        if not options.write:
+            show_document(outcome.files.diff())
+    if not outcome.files.errors:
+        is_offered = not is_json and options.words is None and can_ask()
+        if options.check or (is_offered and ask(_QUESTION)):
+            outcome = outcome._replace(check=_check(outcome.files, options.words or ()))
+        if options.write and outcome.exit_code == 0:
+            outcome.files.write()
+            outcome = outcome._replace(is_written=True)
+    if is_json:
+        show_json(_as_json(outcome))
+    elif outcome.check is not None:
+        report(*outcome.check.lines())
+    return outcome.exit_code
 
 
-def _read(path: str) -> str:
-    try:
-        return read_file(path).decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", path or "convert") from None
-    except ValueError:
-        raise UsageError("is not text in UTF-8", path) from None
+def _report_conversion(files: ConvertedFiles) -> None:
+    """Say what is left alone. Raises UsageError where the result would not be right."""
+    for remark in files.remarks:
+        report(f"{remark.path}:{remark.line}: {remark.text}")
+    for error in files.errors[:-1]:
+        report(f"{error.path}:{error.line}: error: {error.text}")
+    if files.errors:
+        path, line, text = files.errors[-1]
+        raise UsageError(text, f"{path}:{line}", _REFUSED)
 
 
-def _diff(path: str, before: str, after: str) -> list[str]:
-    from difflib import unified_diff
+def _check(files: ConvertedFiles, arguments: Sequence[str]) -> CheckResult:
+    from worldsize.wings.convert.check.findings import check_training
 
-    lines = unified_diff(_lines(before), _lines(after), path, path)
-    return [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
+    return check_training(files, arguments, show_transient_line if sys.stderr.isatty() else _show_nothing)
 
 
-def _lines(text: str) -> list[str]:
-    """As patch counts them: `str.splitlines` ends them at form feeds and others, too."""
-    from io import StringIO
+def _show_nothing(text: str = "") -> None:
+    """Where nobody looks, nothing is shown for the moment."""
 
-    return StringIO(text, newline="\n").readlines()
+
+def _as_json(outcome: _Outcome) -> dict[str, Any]:
+    files = outcome.files
+    return {
+        "files": [
+            {"path": path, "text": text, "is_new": path == files.helpers and not files.before[path]}
+            for path, text in files.after.items()
+        ],
+        "errors": [each._asdict() for each in files.errors],
+        "remarks": [each._asdict() for each in files.remarks],
+        "is_written": outcome.is_written,
+        "check": outcome.check.as_json() if outcome.check is not None else None,
+    }

@@ -54,7 +54,7 @@ _REFUSED = {
     "matrix": "several runs are a sweep, a job of another type on Azure: leave matrix out, and export one run",
     "count": "Azure submits one run at a time",
     "batch_script": "a batch script is Slurm's alone: write its command as `command:`",
-    "data_parallel": "only worldsize trains a script for one process on all ranks: `worldsize convert` writes DDP out",
+    "data_parallel": "only worldsize trains a script for one process on all ranks: `worldsize convert` rewrites it",
 }
 _LEFT_OUT = {
     "at_once": "it has no meaning for a single run",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from worldsize.agent.outcome.node_record import note
+from worldsize.agent.posix.network import LOOPBACK, cut_network
 from worldsize.agent.supervision.node_preparation import remember_own_directory
 from worldsize.common.atomic_files import write_json
 from worldsize.plan.plan import Plan
@@ -22,8 +23,8 @@ def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Ma
         os.makedirs(paths.disks, exist_ok=True)
         isolated = namespaces.probe_isolation(offline, len(plan.agents) > 1, paths.disks)
         if isolated.network == "":
-            namespaces.cut_network()
-            environ = {**namespaces.LOOPBACK, **environ}
+            cut_network()
+            environ = {**LOOPBACK, **environ}
     except OSError as error:
         note(f"not isolated: {error}")
         return environ, isolated.disks == ""

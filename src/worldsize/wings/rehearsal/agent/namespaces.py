@@ -12,13 +12,11 @@ import stat
 from collections.abc import Mapping, Sequence
 
 from worldsize.agent.posix import mounts
+from worldsize.agent.posix.network import cut_network
 from worldsize.common.named_tuple import NamedTuple
 
-_SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 _TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # nosec B108  # only compared
 _SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
-LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
-"""Where only the loopback is left, libraries that go by the host's name would complain first."""
 
 
 class Isolation(NamedTuple):
@@ -34,17 +32,6 @@ def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
         mounts.find_obstacle(cut_network) if offline else None,
         mounts.find_obstacle(lambda: mount_own_disks(root, root, ())) if disks else None,
     )
-
-
-def cut_network() -> None:
-    """This process and what it starts reach themselves and each other, and nothing else. OSError."""
-    mounts.unshare_namespaces(mounts.NEW_NET)
-    import fcntl
-    import socket
-    import struct
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-        fcntl.ioctl(door, _SET_FLAGS, struct.pack("16sh14s", b"lo", _UP_AND_RUNNING, b""))
 
 
 def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:

@@ -1,0 +1,181 @@
+"""Where a training takes its batches from: the loops that lead to a backward, and what they go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import libcst as cst
+
+from worldsize.wings.convert.program import Program, SourceFile
+from worldsize.wings.convert.syntax import (
+    GOES_THROUGH,
+    code,
+    first_name,
+    is_counting,
+    last_name,
+    nodes_below,
+    own_nodes,
+)
+
+_LOADER = "DataLoader"
+_DEEPEST = 6
+
+
+class BatchSources:
+    """`shared`: the expressions, by file, whose batches are trained with; each may be a loader. `bodies`: the
+    loops that train, with the names that get the batch."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.shared: list[tuple[SourceFile, cst.BaseExpression]] = []
+        self.bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]] = []
+        self._seen: set[cst.CSTNode] = set()
+        for file in program.files:
+            for node in nodes_below(file.module):
+                if isinstance(node, (cst.For, cst.While)) and program.trains(file, node.body):
+                    self._take_loop(file, node)
+                elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and program.trains(file, node.elt):
+                    self._take(file, node.for_in.iter, 0)
+                    self.bodies.append((file, node.elt, _names(node.for_in.target)))
+
+    def _take_loop(self, file: SourceFile, loop: cst.For | cst.While) -> None:
+        if isinstance(loop, cst.For):
+            if not is_counting(loop.iter) and not isinstance(loop.iter, (cst.List, cst.Tuple)):
+                self.bodies.append((file, loop.body, batch_names(loop)))
+            if not self._goes_through_batch(file, loop):
+                self._take(file, loop.iter, 0)
+        for function_file, body in self._bodies(file, loop.body):
+            for call in own_nodes(body, cst.Call):
+                if last_name(call.func) == "next" and isinstance(call.func, cst.Name) and call.args:
+                    self._take_iterator(function_file, call.args[0].value)
+                    names = _assigned_names(function_file, call)
+                    if names:
+                        self.bodies.append((function_file, body, names))
+
+    def _bodies(self, file: SourceFile, body: cst.CSTNode) -> Iterator[tuple[SourceFile, cst.CSTNode]]:
+        """A loop's body, and those of the functions that lead on to a backward, or are called beside it."""
+        found, pending = set(), [(file, body, 0)]
+        while pending:
+            file, body, depth = pending.pop()
+            yield file, body
+            for call in own_nodes(body, cst.Call) if depth < _DEEPEST else ():
+                for function in self._program.called(file, call):
+                    if function.node not in found:
+                        found.add(function.node)
+                        pending.append((function.file, function.node.body, depth + 1))
+
+    def _goes_through_batch(self, file: SourceFile, loop: cst.For) -> bool:
+        """Whether a loop goes through parts of what a loop around it gives."""
+        first = {first_name(value) for value in _iterated(loop.iter)}
+        return any(
+            isinstance(outer, cst.For) and not _is_of_loaders(outer, loop) and first & _names(outer.target)
+            for outer in file.around(loop)
+        )
+
+    def _take_iterator(self, file: SourceFile, iterator: cst.BaseExpression) -> None:
+        """The argument of a `next`: what it was made of."""
+        if isinstance(iterator, cst.Call):
+            self._take(file, iterator, 0)
+            return
+        for value in self._program.values_of(file, iterator):
+            self._take(file, value, 0)
+
+    def _take(self, file: SourceFile, value: cst.BaseExpression, depth: int) -> None:
+        if value in self._seen or depth > _DEEPEST or is_counting(value):
+            return
+        self._seen.add(value)
+        if isinstance(value, (cst.Name, cst.Attribute, cst.Subscript)):
+            self._take_name(file, value, depth)
+        elif isinstance(value, cst.Call):
+            self._take_call(file, value, depth)
+        elif isinstance(value, cst.IfExp):
+            self._take(file, value.body, depth + 1)
+            self._take(file, value.orelse, depth + 1)
+
+    def _take_name(self, file: SourceFile, value: Any, depth: int) -> None:
+        """A name for a loader; or one that `tqdm` or `iter` of a loader was given before."""
+        origins = [] if isinstance(value, cst.Subscript) else self._program.origins(file, value)
+        given = [each for _, each in origins]
+        wraps = [
+            (home, each) for home, each in origins if isinstance(each, cst.Call) and self._goes_through(home, each)
+        ]
+        if wraps:
+            for home, each in wraps:
+                self._take(home, each, depth + 1)
+        elif not (given and all(isinstance(each, (cst.List, cst.Tuple, cst.Dict, cst.ListComp)) for each in given)):
+            self.shared.append((file, value))
+
+    def _goes_through(self, file: SourceFile, call: cst.Call) -> bool:
+        name = last_name(call.func)
+        is_generator = any(_yields(each.node) for each in self._program.called(file, call))
+        return name in GOES_THROUGH or is_generator or name in self._program.classes or is_counting(call)
+
+    def _take_call(self, file: SourceFile, call: cst.Call, depth: int) -> None:
+        if not self._goes_through(file, call):
+            if (
+                not isinstance(call.func, cst.Attribute)
+                or last_name(call.func) == _LOADER
+                or self._program.called(file, call)
+            ):
+                self.shared.append((file, call))
+            return
+        generators = [each for each in self._program.called(file, call) if _yields(each.node)]
+        generators += [each for each in self._program.methods(last_name(call.func), "__iter__") if _yields(each.node)]
+        for each in generators:
+            for passed in own_nodes(each.node.body, cst.From):
+                self._take(each.file, passed.item, depth + 1)
+            for loop in own_nodes(each.node.body, cst.For):
+                if any(isinstance(node, cst.Yield) for node in nodes_below(loop.body)):
+                    self._take(each.file, loop.iter, depth + 1)
+            for inner in own_nodes(each.node.body, cst.Call):
+                if code(inner.func) == "next" and inner.args:
+                    self._take_iterator(each.file, inner.args[0].value)
+        if not generators:
+            for arg in call.args:
+                if arg.keyword is None or arg.keyword.value in ("iterable", "loader", "dataloader", "sequence"):
+                    self._take(file, arg.value, depth + 1)
+
+
+def batch_names(loop: cst.For) -> set[str]:
+    """The names that get something of the batch: not the number that `enumerate` gives."""
+    target: cst.CSTNode = loop.target
+    iterated = loop.iter
+    while isinstance(iterated, cst.Call) and last_name(iterated.func) in GOES_THROUGH and iterated.args:
+        if last_name(iterated.func) == "enumerate" and isinstance(target, cst.Tuple):
+            target = target.elements[-1].value
+            break
+        iterated = iterated.args[0].value
+    return _names(target)
+
+
+def _is_of_loaders(outer: cst.For, loop: cst.For) -> bool:
+    """Whether a loop goes through numbers, or through loaders."""
+    if is_counting(outer.iter) or isinstance(outer.iter, (cst.List, cst.Tuple)):
+        return True
+    return any("load" in last_name(each) for each in _iterated(loop.iter) if isinstance(each, cst.Name))
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    return {each.value for each in nodes_below(node) if isinstance(each, cst.Name)}
+
+
+def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
+    """The names that a statement with this call assigns."""
+    for around in file.around(call):
+        if isinstance(around, cst.Assign):
+            return set().union(*(_names(target.target) for target in around.targets))
+        if isinstance(around, cst.BaseSmallStatement):
+            break
+    return set()
+
+
+def _iterated(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What `enumerate`, `zip` and the like go through."""
+    if isinstance(value, cst.Call) and last_name(value.func) in GOES_THROUGH:
+        return [each for arg in value.args if arg.keyword is None for each in _iterated(arg.value)]
+    return [value]
+
+
+def _yields(function: cst.FunctionDef) -> bool:
+    return any(isinstance(each, cst.Yield) for each in nodes_below(function.body))

@@ -1,0 +1,92 @@
+"""convert --check: what the first steps of a training show, with the lines that the user knows."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.errors import UsageError
+from worldsize.wings.convert.check.trials import Training, run_trials
+from worldsize.wings.convert.check.verdict import CONVERTED, Finding, judge
+from worldsize.wings.convert.converted_files import ConvertedFiles
+
+
+class FoundLine(NamedTuple):
+    """`line`: None where it is not known."""
+
+    path: str
+    line: int | None
+    text: str
+    is_error: bool
+
+
+class CheckResult(NamedTuple):
+    """`summary`: what holds; empty where something is wrong or nothing could be compared."""
+
+    found: tuple[FoundLine, ...]
+    summary: str
+
+    @property
+    def is_right(self) -> bool:
+        return bool(self.summary)
+
+    def lines(self) -> list[str]:
+        """What is said on a terminal."""
+        found = []
+        for path, line, text, is_error in self.found:
+            place = path if line is None else f"{path}:{line}"
+            found.append(f"{place}: check: {'error: ' * is_error}{text}")
+        return [*found, *([f"check: {self.summary}"] if self.summary else [])]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"is_right": self.is_right, "summary": self.summary, "found": [each._asdict() for each in self.found]}
+
+
+def check_training(files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None]) -> CheckResult:
+    """Try the first steps of a training as it was and converted, with the script's arguments. `tell` shows a line for
+    the moment; "" takes it away. Raises UsageError where nothing can be tried."""
+    project = _project_of(files.script)
+    texts = {os.path.relpath(path, project): text for path, text in files.after.items()}
+    script, helpers = (os.path.relpath(path, project) for path in (files.script, files.helpers))
+    try:
+        with tempfile.TemporaryDirectory(prefix="worldsize-check-") as directory:
+            trials = run_trials(Training(project, script, arguments, texts, helpers), directory, tell)
+    except OSError as error:
+        raise UsageError(f"cannot be checked: {error.strerror or error}", files.script) from None
+    finally:
+        tell("")
+    verdict = judge(trials)
+    found = [_found_line(each, project, files) for each in verdict.findings]
+    if verdict.obstacle is not None:
+        found.append(_found_line(verdict.obstacle, project, files))
+    if trials.network:
+        found.append(FoundLine(files.script, None, f"the network was not cut: {trials.network}", False))
+    return CheckResult(tuple(found), verdict.summary)
+
+
+def _project_of(script: str) -> str:
+    """The current directory, or that of a script outside of it."""
+    is_inside = os.path.realpath(script).startswith(os.path.join(os.path.realpath(os.curdir), ""))
+    return os.curdir if is_inside else os.path.dirname(script) or os.curdir
+
+
+def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundLine:
+    """With the place as the user writes it: a line of the original, also for what happened in the result."""
+    if finding.place is None:
+        return FoundLine(files.script, None, finding.text, finding.is_error)
+    path, line = os.path.normpath(os.path.join(project, finding.place.path)), finding.place.line
+    if finding.version == CONVERTED and path in files.after:
+        line = original_line(files.before[path], files.after[path], line)
+    return FoundLine(path, line, finding.text, finding.is_error)
+
+
+def original_line(before: str, after: str, line: int) -> int:
+    """The line of a text that has become, or stands before, a line of the changed text; both count from 1."""
+    blocks = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
+    for _, start, end, changed, changed_end in blocks:
+        if changed <= line - 1 < changed_end:
+            return min(start + line - 1 - changed, max(start, end - 1)) + 1
+    return 1

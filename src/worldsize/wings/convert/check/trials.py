@@ -1,0 +1,205 @@
+"""The first steps of a training: as it was, and converted, on one rank and on two, in copies of its project."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.agent.posix.network import LOOPBACK, cut_network
+from worldsize.agent.posix.processes import end_with_parent, find_program
+from worldsize.common.atomic_files import read_if_possible
+from worldsize.errors import UsageError
+from worldsize.wings.convert.check.project_copies import copy_project
+from worldsize.wings.convert.check.records import Record, read_record
+
+SECONDS = 60.0
+"""For all three together."""
+STEPS = 4
+_ENOUGH = 0.15
+"""The part of the time after which the original need make no further step."""
+_LEFT_BEHIND = 5.0
+"""Seconds for the other ranks, once one has failed."""
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_START = os.path.join(os.path.dirname(os.path.dirname(__file__)), "inrank", "start.py")
+_SETTINGS = {
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg", "NCCL_SOCKET_IFNAME": "lo",
+    "PYTHONDONTWRITEBYTECODE": "1", "TORCHDYNAMO_DISABLE": "1", "WANDB_MODE": "disabled", **LOOPBACK,
+}  # fmt: skip
+
+
+class Training(NamedTuple):
+    """`script` and the paths of `texts`, the converted files, are relative to the directory `project`; `helpers`: the
+    path among them of convert's helpers."""
+
+    project: str
+    script: str
+    arguments: Sequence[str]
+    texts: Mapping[str, str]
+    helpers: str
+
+
+class Trials(NamedTuple):
+    """A record for each rank; none for what was not tried, because what came before it failed."""
+
+    original: Record
+    alone: tuple[Record, ...] = ()
+    two: tuple[Record, ...] = ()
+    network: str = ""
+    """Why the network could not be cut; "" where it was."""
+
+
+def run_trials(training: Training, directory: str, tell: Callable[[str], None]) -> Trials:
+    """Try a training in the empty directory `directory`; `tell` gets what is being done. Takes a minute at most, and
+    leaves no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
+    until = time.monotonic() + SECONDS
+    python = _find_python()
+    for name in ("original", "converted", "temporary", "records"):
+        os.mkdir(os.path.join(directory, name))
+    copy_project(training.project, os.path.join(directory, "original"), {})
+    copy_project(training.project, os.path.join(directory, "converted"), training.texts)
+    trial = _Trial(training, directory, python)
+    tell("check: the original")
+    (original,) = trial.run("original", 1, STEPS, until - 0.6 * SECONDS)
+    if not original.steps:
+        return Trials(original, network=trial.network)
+    tell("check: converted, on 1 rank")
+    alone = trial.run("converted", 1, len(original.steps), until - 0.35 * SECONDS)
+    if not alone[0].steps:
+        return Trials(original, alone, network=trial.network)
+    tell("check: converted, on 2 ranks")
+    return Trials(original, alone, trial.run("converted", 2, len(original.steps), until), trial.network)
+
+
+class _Trial:
+    def __init__(self, training: Training, directory: str, python: str) -> None:
+        self._training = training
+        self._directory = directory
+        self._python = python
+        self._count = 0
+        self.network = ""
+
+    def run(self, copy: str, ranks: int, steps: int, until: float) -> tuple[Record, ...]:
+        """Run so many steps on so many ranks, as far as they come until a moment of the monotonic clock."""
+        self._count += 1
+        base = os.path.join(self._directory, "records", str(self._count))
+        folder = os.path.join(self._directory, copy)
+        records = [f"{base}-{rank}.json" for rank in range(ranks)]
+        logs = [f"{base}-{rank}.log" for rank in range(ranks)]
+        seconds = max(1.0, until - time.monotonic())
+        commands = []
+        for record in records:
+            order = {
+                "record": record, "peers": records, "writable": [folder, os.path.join(self._directory, "temporary")],
+                "helpers": os.path.join(folder, self._training.helpers), "steps": steps, "seconds": seconds,
+                "enough": _ENOUGH * SECONDS if copy == "original" else SECONDS,
+            }  # fmt: skip
+            with open(record + ".order", "w", encoding="utf-8") as file:
+                json.dump(order, file)
+            script = os.path.join(folder, self._training.script)
+            commands.append([self._python, _START, record + ".order", script, *self._training.arguments])
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_ranks, args=(commands, logs, folder, self._environ(), seconds, base)
+        )
+        process.start()
+        try:
+            process.join()
+        finally:
+            process.join()
+        self.network = read_if_possible(base + ".network").decode()
+        real = os.path.realpath(folder)
+        helpers = self._training.helpers
+        return tuple(read_record(record, log, real, helpers) for record, log in zip(records, logs, strict=True))
+
+    def _environ(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in _RANK_VARIABLES}
+        environ = {**kept, **_SETTINGS, "TMPDIR": os.path.join(self._directory, "temporary")}
+        if _gpu_count() < 2:  # two ranks cannot have one GPU
+            environ["CUDA_VISIBLE_DEVICES"] = ""
+        return environ
+
+
+def _find_python() -> str:
+    for name in ("python", "python3"):
+        try:
+            return find_program(name, os.environ)
+        except OSError:
+            continue
+    raise UsageError("cannot be checked: there is no python on PATH", "convert")
+
+
+def _gpu_count() -> int:
+    return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in os.listdir("/dev"))
+
+
+def _run_ranks(
+    commands: Sequence[Sequence[str]], logs: Sequence[str], folder: str, environ: Mapping[str, str],
+    seconds: float, base: str,
+) -> None:  # fmt: skip
+    """In a process of its own: cut the network off, start a rank for each command, and wait for their end."""
+    end_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    network = ""
+    try:
+        cut_network()
+    except OSError as error:
+        network = error.strerror or str(error)
+    with open(base + ".network", "w", encoding="utf-8") as file:
+        file.write(network)
+    port = _free_port()
+    ranks: list[subprocess.Popen[bytes]] = []
+    try:
+        for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
+            ranks.append(_start(command, log, folder, {**environ, **_rank_variables(number, len(commands), port)}))
+        _wait(ranks, seconds)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for rank in ranks:
+            _kill(rank)
+
+
+def _rank_variables(number: int, count: int, port: int) -> dict[str, str]:
+    threads = str(max(1, (os.cpu_count() or 1) // count))
+    if count == 1:
+        return {"OMP_NUM_THREADS": threads}
+    rank = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    return {**rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": threads}
+
+
+def _start(command: Sequence[str], log: str, folder: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    with open(log, "wb") as file:
+        return subprocess.Popen(
+            command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+
+
+def _wait(ranks: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
+    """Until all have ended; those that go on after one has failed, or after their time, are given up."""
+    until = time.monotonic() + seconds + _LEFT_BEHIND
+    while any(rank.poll() is None for rank in ranks) and time.monotonic() < until:
+        if any(rank.poll() for rank in ranks):
+            until = min(until, time.monotonic() + _LEFT_BEHIND)
+        time.sleep(0.02)
+
+
+def _kill(rank: subprocess.Popen[Any]) -> None:
+    """End a rank and what it has started."""
+    try:
+        os.killpg(rank.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    rank.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

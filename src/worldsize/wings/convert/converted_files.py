@@ -1,0 +1,70 @@
+"""The files of a training before and after its conversion: as a diff, or written."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import libcst
+
+from worldsize.errors import UsageError
+from worldsize.trust.documents import write_document
+from worldsize.wings.convert.helpers import helpers_for
+from worldsize.wings.convert.project_files import read_training
+from worldsize.wings.convert.rewrite import Remark, convert_files
+
+
+class ConvertedFiles(NamedTuple):
+    """The texts of all files by their paths, "" for a new one, and of those that change; the paths of the script and of
+    the module of helpers; why the result would not be right, and what is left to the user."""
+
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    script: str
+    helpers: str
+    errors: Sequence[Remark]
+    remarks: Sequence[Remark]
+
+    def diff(self) -> str:
+        found: list[str] = []
+        for path, after in self.after.items():
+            before = self.before[path]
+            lines = difflib.unified_diff(_lines(before), _lines(after), path if before else os.devnull, path)
+            found += [line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines]
+        return "".join(found)
+
+    def write(self) -> None:
+        """Write the files that differ, the helpers first, as the others import them. Raises UsageError."""
+        for path, text in sorted(self.after.items(), key=lambda item: item[0] != self.helpers):
+            if text != self.before[path]:
+                try:
+                    write_document(path, text.encode("utf-8", "surrogateescape"))
+                except OSError as error:
+                    raise UsageError(f"cannot be written: {error.strerror}", path) from None
+
+
+def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
+    """Convert scripts and what they import of the modules beside them; the first is the one that is started. Raises
+    UsageError for what cannot be read, is no Python, or distributes itself."""
+    sources = read_training(scripts)
+    for path, text in sources.items():
+        try:
+            libcst.parse_module(text)
+        except libcst.ParserSyntaxError as error:
+            raise UsageError(f"not Python: {error.message}", f"{path}:{error.raw_line}") from None
+    script = next(iter(sources))
+    helpers = helpers_for(os.path.dirname(script), sources)
+    conversion = convert_files(sources, helpers.module)
+    if conversion.reason is not None:
+        raise UsageError(f"nothing to convert: {conversion.reason}", script)
+    after = {} if conversion.errors else {**conversion.texts, helpers.path: helpers.text}
+    before = {**sources, helpers.path: helpers.before}
+    return ConvertedFiles(before, after, script, helpers.path, conversion.errors, conversion.remarks)
+
+
+def _lines(text: str) -> list[str]:
+    """As patch counts them: `str.splitlines` ends them at form feeds and others, too."""
+    return io.StringIO(text, newline="\n").readlines()

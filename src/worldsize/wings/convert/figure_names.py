@@ -1,0 +1,64 @@
+"""The names that a loss is made of, and those that statements assign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import libcst as cst
+
+from worldsize.wings.convert.definitions import target_names
+from worldsize.wings.convert.program import SourceFile
+from worldsize.wings.convert.syntax import calls_below, code, is_backward, last_name, loss_of, nodes_below
+
+
+def names_of_losses(file: SourceFile) -> Iterator[str]:
+    """The names and attributes that a backward starts from."""
+    for call in calls_below(file.module):
+        loss = loss_of(call)
+        if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:
+            loss = loss.args[0].value
+        if isinstance(loss, (cst.Name, cst.Attribute)):
+            yield code(loss)
+
+
+def is_question(node: cst.CSTNode) -> bool:
+    """`x is None`, `isinstance(x, dict)`: every rank has the same answer."""
+    if isinstance(node, cst.Comparison):
+        return all(isinstance(each.operator, (cst.Is, cst.IsNot)) for each in node.comparisons)
+    return isinstance(node, cst.Call) and code(node.func) in ("isinstance", "hasattr", "type", "is_tensor")
+
+
+def names_to_backward(nodes: Sequence[Any]) -> set[str]:
+    """The names of which a loss is made that a backward starts from."""
+    calls = [each for each in nodes if isinstance(each, cst.Call) and is_backward(each)]
+    found = {name for call in calls for name in _values_in(call)}
+    given = [each for each in nodes if isinstance(each, (cst.Assign, cst.AugAssign))]
+    while True:
+        before = len(found)
+        for node in given:
+            targets = [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
+            if {name for target in targets for name in target_names(target)} & found:
+                found |= set(_values_in(node.value))
+        if len(found) == before:
+            return found
+
+
+def _values_in(node: cst.CSTNode) -> Iterator[str]:
+    for each in nodes_below(node):
+        if isinstance(each, cst.Name) or (isinstance(each, cst.Attribute) and code(each.value) == "self"):
+            yield code(each)
+
+
+def names_assigned_in(nodes: Sequence[Any] | set[Any]) -> set[str]:
+    return {name for each in nodes for target in _targets(each) for name in plain_names(target)}
+
+
+def _targets(node: cst.CSTNode) -> list[cst.CSTNode]:
+    if isinstance(node, cst.Assign):
+        return [each.target for each in node.targets]
+    return [node.target] if isinstance(node, (cst.For, cst.AugAssign, cst.AnnAssign, cst.CompFor)) else []
+
+
+def plain_names(target: cst.CSTNode) -> Iterator[str]:
+    return (name for name in target_names(target) if name.isidentifier() or name.startswith("self."))

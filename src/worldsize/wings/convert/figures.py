@@ -1,0 +1,271 @@
+"""Figures that a training takes of its batches: which become all ranks', and which stay rank 0's and are said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import libcst as cst
+
+from worldsize.wings.convert.figure_names import (
+    is_question,
+    names_assigned_in,
+    names_of_losses,
+    names_to_backward,
+    plain_names,
+)
+from worldsize.wings.convert.kinds import MEAN, SIZE, SUM, is_same
+from worldsize.wings.convert.loss_kinds import LossKinds
+from worldsize.wings.convert.program import Program, SourceFile
+from worldsize.wings.convert.syntax import (
+    children,
+    code,
+    is_backward,
+    last_name,
+    nodes_below,
+    own_nodes,
+)
+
+_TOLD = (
+    "print", "append", "update", "add_scalar", "add_scalars", "set_postfix", "set_description", "log", "info", "write",
+    "add", "extend", "step", "isnan", "isfinite", "isinf",
+)  # fmt: skip
+_NOT_TOLD = ("backward", "manual_backward", "zero_grad", "train", "eval", "unscale_", "save", "main_only")
+_LEAVES = (cst.Break, cst.Continue, cst.Return, cst.Raise)
+_REMARK = "{} {} rank 0's part of the batch: ddp.mean or ddp.total gives the whole batch's"
+_PARTED = "{} {} each rank's part of the batch: the ranks would not all go the same way here; decide it for all of them"
+
+Place = tuple[SourceFile, int, str]
+
+
+class Figures:
+    """`means`, `totals`: expressions that are of a rank's part. `remarks`: (file, line, text) of those that are not
+    known to be either; `errors`: of conditions that would part the ranks."""
+
+    def __init__(self, program: Program, kinds: LossKinds) -> None:
+        self._program = program
+        self._kinds = kinds
+        self.means: dict[cst.CSTNode, None] = {}
+        self.totals: dict[cst.CSTNode, None] = {}
+        self.remarks: list[Place] = []
+        self.errors: list[Place] = []
+        self._seen: set[cst.CSTNode] = set()
+        self._objects: set[str] = set()  # those that may keep a batch, in what is read now
+        self._trained: set[str] = set()  # the names that a loss is made of, there
+        self._losses = {file.path: set(names_of_losses(file)) for file in program.files}
+
+    def read(self, file: SourceFile, body: cst.CSTNode, given: set[str]) -> None:
+        """Read code that trains with the batch in the names `given`."""
+        if body in self._seen:
+            return
+        self._seen.add(body)
+        nodes = list(self._own_nodes(file, body))
+        kept = {name for each in nodes if isinstance(each, cst.Call) for name in self._kept(file, each, given)}
+        nodes += self._nodes_after(file, body, given, kept)
+        trained = names_to_backward(nodes)
+        batch = self._names_from(file, nodes, given, trained)
+        for node in nodes:
+            if isinstance(node, cst.Call):
+                self._read_number(file, node, batch)
+        batch = self._names_from(file, nodes, given, trained)
+        for node in nodes:
+            if isinstance(node, cst.Call):
+                self._read_function(file, node, batch)
+        self._objects, self._trained = kept, trained
+        for node in nodes:
+            self._read_node(file, node, batch, trained)
+
+    def _read_node(self, file: SourceFile, node: Any, batch: set[str], trained: set[str]) -> None:
+        if isinstance(node, cst.AugAssign) and code(node.target) not in trained:
+            self._read_told(file, node, [node.value], batch)
+        elif isinstance(node, cst.Call) and self._tells(file, node, trained):
+            self._read_told(file, node, [arg.value for arg in node.args], batch)
+        elif isinstance(node, (cst.If, cst.While)):
+            self._read_condition(file, node, batch)
+        elif isinstance(node, cst.Return) and node.value is not None and self._is_closure(file, node):
+            self._read_told(file, node, [node.value], batch)
+
+    def _tells(self, file: SourceFile, call: cst.Call, trained: set[str]) -> bool:
+        """Whether a call prints or keeps what it is given."""
+        name = last_name(call.func)
+        if name in _NOT_TOLD or is_backward(call):
+            return False
+        if isinstance(call.func, cst.Attribute) and code(call.func.value) in trained:
+            return False
+        if any(self._program.trains(each.file, each.node.body) for each in self._program.called(file, call)):
+            return False
+        is_statement = isinstance(next(file.around(call), None), cst.Expr)
+        if isinstance(call.func, cst.Attribute) and self._program.class_trains(file, call.func.value):
+            return False
+        return name in _TOLD or (is_statement and not name.endswith("_"))
+
+    def _is_closure(self, file: SourceFile, node: cst.Return) -> bool:
+        """Whether a function inside a function that trains returns something: an optimizer's closure."""
+        inner = file.function_around(node)
+        return isinstance(inner, cst.FunctionDef) and "closure" in inner.name.value
+
+    def _nodes_after(self, file: SourceFile, body: cst.CSTNode, given: set[str], kept: set[str]) -> Iterator[Any]:
+        """What follows a loop in its function, and has names that only the loop gives, or that keep its last batch."""
+        loop = next(file.around(body), None)
+        if not isinstance(loop, (cst.For, cst.While)) or loop.body is not body:
+            return
+        inside = set(nodes_below(loop))
+        function = file.function_around(loop)
+        outer = function.body if isinstance(function, cst.FunctionDef) else function
+        outside = [each for each in own_nodes(outer, cst.CSTNode) if each not in inside]
+        lost = ((given | names_assigned_in(inside)) - names_assigned_in(outside)) | kept
+        later = [
+            each for each in outside if isinstance(each, cst.BaseSmallStatement) and file.line(each) > file.line(loop)
+        ]
+        for statement in later:
+            if {each.value for each in nodes_below(statement) if isinstance(each, cst.Name)} & lost:
+                lost |= names_assigned_in([statement])
+                yield from nodes_below(statement)
+
+    def _own_nodes(self, file: SourceFile, node: cst.CSTNode) -> Iterator[Any]:
+        """Without loops inside that do not train: they evaluate."""
+        yield node
+        for child in children(node):
+            is_inner = isinstance(child, (cst.For, cst.While, cst.FunctionDef))
+            if not is_inner or self._program.trains(file, child) or self._is_of_batch(child):
+                yield from self._own_nodes(file, child)
+
+    def _is_of_batch(self, loop: cst.CSTNode) -> bool:
+        """Whether a loop counts, as one over the steps of a sequence does."""
+        return isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) and code(loop.iter.func) == "range"
+
+    def _read_number(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
+        """`value.item()` and `float(value)`: of a loss, of a mean or of a sum."""
+        if last_name(call.func) == "item" and isinstance(call.func, cst.Attribute):
+            value = call.func.value
+        elif code(call.func) in ("float", "int") and len(call.args) == 1:
+            value = call.args[0].value
+        else:
+            return
+        if self._names(value) & batch:
+            self._settle(file, value)
+
+    def _read_function(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
+        """Read a function that trains, and is given something of the batch."""
+        for function in self._program.called(file, call):
+            if self._program.trains(function.file, function.node.body):
+                params = [param.name.value for param in function.node.params.params]
+                plain = params[1:] if params[:1] == ["self"] else params
+                given = {name for name, arg in zip(plain, call.args, strict=False) if self._names(arg.value) & batch}
+                given |= {arg.keyword.value for arg in call.args if arg.keyword and self._names(arg.value) & batch}
+                self.read(function.file, function.node.body, given)
+
+    def _names(self, node: cst.CSTNode) -> set[str]:
+        """The names in it, without those in what becomes all ranks'."""
+        if node in self.means or node in self.totals:
+            return set()
+        if isinstance(node, cst.Name):
+            return {node.value}
+        if isinstance(node, cst.Attribute):
+            return self._names(node.value) | ({code(node)} if code(node).startswith("self.") else set())
+        return set().union(*(self._names(child) for child in children(node)))
+
+    def _names_from(self, file: SourceFile, nodes: Sequence[Any], given: set[str], trained: set[str]) -> set[str]:
+        """The names that get something of the batch."""
+        found = set(given)
+        while True:
+            before = len(found)
+            for node in nodes:
+                if isinstance(node, cst.Assign) and self._names(node.value) & found:
+                    found |= {name for target in node.targets for name in plain_names(target.target)}
+                elif isinstance(node, (cst.AugAssign, cst.AnnAssign)) and node.value is not None:
+                    is_kept = isinstance(node, cst.AnnAssign) or code(node.target) in trained
+                    found |= {code(node.target)} if is_kept and self._names(node.value) & found else set()
+                elif isinstance(node, cst.Call):
+                    found |= self._kept(file, node, found)
+                elif isinstance(node, (cst.For, cst.CompFor)) and self._names(node.iter) & found:
+                    found |= set(plain_names(node.target))
+            if len(found) == before:
+                return found
+
+    def _kept(self, file: SourceFile, call: cst.Call, batch: set[str]) -> set[str]:
+        """The name of an object that trains, and whose method may keep the batch that it is given."""
+        if not isinstance(call.func, cst.Attribute) or not isinstance(call.func.value, cst.Name):
+            return set()
+        is_given = any(self._names(arg.value) & batch for arg in call.args)
+        return {call.func.value.value} if is_given and self._program.class_trains(file, call.func.value) else set()
+
+    def _settle(self, file: SourceFile, value: cst.CSTNode) -> bool:
+        """Whether it is known what all ranks' is. A loss that is trained is taken for a mean: where that is not seen,
+        the loss is said."""
+        kind = self._kinds.kind(file, value)
+        if self._is_done(file, value):
+            return True
+        if self._kinds.origins.is_container(file, value):
+            return False
+        if kind in (SUM, SIZE):
+            self.totals[value] = None
+        elif kind == MEAN or (not is_same(kind) and code(value) in self._losses.get(file.path, ())):
+            self.means[value] = None
+        else:
+            return False
+        return True
+
+    def _is_settled_where_defined(self, file: SourceFile, name: cst.Name, batch: set[str]) -> bool:
+        """Whether all of the batch in what a name was given has become all ranks', as in `seen = step * size + len(x)`.
+        Not of what is trained."""
+        found, is_sure = self._kinds.origins.definitions(file, name, file.function_around(name))
+        if not is_sure or len(found) != 1 or name.value in self._trained or found[0].place is not None:
+            return False
+        if found[0].is_loop or name.value in self._names(found[0].value) or name.value in self._objects:
+            return False
+        left: dict[str, None] = {}
+        means, totals = dict(self.means), dict(self.totals)
+        self._read_value(file, found[0].value, batch, left)
+        if left:
+            self.means, self.totals = means, totals
+        return not left
+
+    def _is_done(self, file: SourceFile, value: cst.CSTNode) -> bool:
+        """Whether a value is all ranks' already, where it was computed."""
+        origins = [each for _, each in self._kinds.origins.origins(file, value) if each is not value]
+        return any(each in self.means or each in self.totals for node in origins for each in nodes_below(node))
+
+    def _read_told(self, file: SourceFile, node: cst.CSTNode, values: Sequence[cst.CSTNode], batch: set[str]) -> None:
+        """What is printed, counted or collected."""
+        left: dict[str, None] = {}
+        for value in values:
+            self._read_value(file, value, batch, left)
+        if left:
+            verb = "is of" if len(left) == 1 else "are of"
+            self.remarks.append((file, file.line(node), _REMARK.format(", ".join(left), verb)))
+
+    def _read_condition(self, file: SourceFile, node: cst.If | cst.While, batch: set[str]) -> None:
+        left: dict[str, None] = {}
+        self._read_value(file, node.test, batch, left)
+        inner = [*nodes_below(node.body), *(nodes_below(node.orelse) if node.orelse is not None else ())]
+        if left and (self._program.trains(file, node) or any(isinstance(each, _LEAVES) for each in inner)):
+            verb = "is of" if len(left) == 1 else "are of"
+            self.errors.append((file, file.line(node), _PARTED.format(", ".join(left), verb)))
+
+    def _read_value(self, file: SourceFile, node: cst.CSTNode, batch: set[str], left: dict[str, None]) -> None:
+        if not self._names(node) & batch or is_question(node):
+            return
+        is_value = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation))
+        is_done = any(each in self.means or each in self.totals for each in nodes_below(node))
+        is_object = isinstance(node, cst.Name) and node.value in self._objects
+        if (
+            is_value
+            and not is_done
+            and not is_object
+            and (self._settle(file, node) or is_same(self._kinds.kind(file, node)))
+        ):
+            return
+        if isinstance(node, cst.Name):
+            if not self._is_settled_where_defined(file, node, batch):
+                left[node.value] = None
+        elif isinstance(node, cst.Attribute):
+            self._read_value(file, node.value, batch, left)
+            if code(node) in batch:
+                left[code(node)] = None
+        else:
+            for child in children(node):
+                if isinstance(child, cst.CompFor):
+                    continue  # what it goes through; its values are in the element
+                is_method = isinstance(child, cst.Attribute) and child is getattr(node, "func", None)
+                self._read_value(file, child.value if is_method else child, batch, left)

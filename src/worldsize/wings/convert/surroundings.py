@@ -1,0 +1,138 @@
+"""What stands around a training: files, devices, progress bars, downloads; which of it becomes what on many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import libcst as cst
+
+from worldsize.wings.convert.program import Program, SourceFile
+from worldsize.wings.convert.syntax import argument, calls_below, code, last_name, nodes_below
+
+MAIN_ONLY = (
+    "torch.save", "save_pretrained", "savefig", "SummaryWriter", "makedirs", "mkdir", "rmtree", "os.remove",
+    "os.rename",
+    "os.symlink", "np.save", "np.savez", "numpy.save", "to_csv", "save_image", "shutil.copyfile", "shutil.copy",
+    "shutil.move", "np.savetxt", "write_text", "write_bytes", "torch.jit.save", "torch.onnx.export", "FileHandler",
+    "plt.show", "imsave", "imwrite", "os.unlink", "os.replace", "np.savez_compressed", "to_json", "to_pickle",
+)  # fmt: skip
+_VISIBLE = ('os.environ["CUDA_VISIBLE_DEVICES"]', "os.environ['CUDA_VISIBLE_DEVICES']")
+_PROCESSES = "every rank has a GPU of its own: this choice of GPUs is left out"
+
+Change = tuple[cst.CSTNode, Callable[[Any], Any]]
+
+
+class Surroundings:
+    """`changes`: what becomes of which node; `remarks`: (file, line, text)."""
+
+    def __init__(self, program: Program, module: str) -> None:
+        self._module = module
+        self._loading = _loading(program)
+        calls = [call for file in program.files for call in calls_below(file.module)]
+        self._writes = any(code(call.func) == "open" and _is_written(call) for call in calls)
+        self.changes: list[Change] = []
+        self.remarks: list[tuple[SourceFile, int, str]] = []
+        for file in program.files:
+            has_parallel = any(last_name(call.func) == "DataParallel" for call in calls_below(file.module))
+            for node in nodes_below(file.module):
+                if isinstance(node, cst.Call):
+                    self._change_call(file, node)
+                elif isinstance(node, cst.Attribute) and node.attr.value == "module" and has_parallel:
+                    self.changes.append((node, lambda attribute: attribute.value))
+                elif isinstance(node, cst.If):
+                    self._change_question(node)
+                else:
+                    self._change_device(file, node)
+
+    def _change_call(self, file: SourceFile, node: cst.Call) -> None:
+        name, text = last_name(node.func), code(node.func)
+        if name == "DataParallel" and node.args:
+            self.changes.append((node, lambda call: call.args[0].value))
+        elif name in ("tqdm", "trange") and argument(node, "disable") is None:
+            self.changes.append((node, lambda call: with_argument(call, "disable", f"{self._module}.RANK != 0")))
+        elif text == "open" and (_is_written(node) or (self._writes and not self._is_in_data(file, node))):
+            self._replace(node.func, f"{self._module}.open_file")
+        elif name in MAIN_ONLY or text in MAIN_ONLY:
+            self.changes.append((node.func, lambda function: wrapped(function, f"{self._module}.main_only")))
+        elif text == "torch.load" and not self._is_in_data(file, node):
+            self._replace(node.func, f"{self._module}.load")
+        elif _text(node, "download") == "True":
+            self.changes.append((node, lambda call: wrapped(call, f"{self._module}.main_first", before="lambda: ")))
+        elif name in ("cuda", "set_device") and len(node.args) == 1 and _is_number(node.args[0].value):
+            self._replace(node.args[0].value, f"{self._module}.LOCAL_RANK")
+        elif text == "torch.device" and len(node.args) == 2 and code(node.args[0].value).strip("\"'") == "cuda":
+            self._replace(node.args[1].value, f"{self._module}.LOCAL_RANK")
+
+    def _change_device(self, file: SourceFile, node: Any) -> None:
+        local = f'f"cuda:{{{self._module}.LOCAL_RANK}}"'
+        if (
+            (isinstance(node, cst.SimpleString) and node.raw_value.startswith("cuda:") and node.raw_value[5:].isdigit())
+            or (isinstance(node, cst.FormattedString) and _is_device(node))
+            or (
+                isinstance(node, cst.BinaryOperation)
+                and code(node.left).strip("\"'") in ("cuda:", "cuda:%d", "cuda:%s")
+            )
+        ):
+            self._replace(node, local)
+        elif isinstance(node, cst.Assign) and code(node.targets[0].target) in _VISIBLE:
+            self.remarks.append((file, file.line(node), _PROCESSES))
+            self.changes.append((node, lambda _: cst.Pass()))
+
+    def _change_question(self, node: cst.If) -> None:
+        """Whether a file is there, before it is loaded: as rank 0 sees it."""
+        if not any(code(call.func) == "torch.load" for call in calls_below(node.body)):
+            return
+        for call in calls_below(node.test):
+            if last_name(call.func) in ("exists", "isfile", "is_file"):
+                self.changes.append((call, lambda call: wrapped(call, f"{self._module}.as_on_main")))
+
+    def _is_in_data(self, file: SourceFile, node: cst.CSTNode) -> bool:
+        """Whether samples are loaded here: at times of its own on each rank."""
+        return file.function_around(node) in self._loading
+
+    def _replace(self, node: cst.CSTNode, text: str) -> None:
+        self.changes.append((node, lambda _: cst.parse_expression(text)))
+
+
+def _loading(program: Program) -> set[cst.CSTNode]:
+    """The functions that load samples, and those that they call."""
+    starts = [function for name in ("__getitem__", "__iter__", "__next__") for function in program.named(name)]
+    found: set[cst.CSTNode] = set()
+    while starts:
+        function = starts.pop()
+        if function.node not in found:
+            found.add(function.node)
+            for call in calls_below(function.node):
+                starts += program.called(function.file, call)
+    return found
+
+
+def wrapped(value: cst.CSTNode, function: str, others: Sequence[str] = (), before: str = "") -> cst.BaseExpression:
+    return cst.parse_expression(f"{function}({before}{', '.join([code(value), *others])})")
+
+
+def with_argument(call: cst.Call, name: str, value: str) -> cst.Call:
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args = [arg if isinstance(arg.comma, cst.Comma) else arg.with_changes(comma=comma) for arg in call.args]
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    return call.with_changes(args=[*args, cst.Arg(cst.parse_expression(value), cst.Name(name), equal=equal)])
+
+
+def _is_number(value: cst.CSTNode) -> bool:
+    """Of a GPU: `0`, `args.gpu`, `gpu_id`."""
+    return isinstance(value, cst.Integer) or "gpu" in last_name(value).lower()
+
+
+def _is_device(node: cst.FormattedString) -> bool:
+    first = node.parts[0] if node.parts else None
+    return isinstance(first, cst.FormattedStringText) and first.value == "cuda:" and len(node.parts) == 2
+
+
+def _text(call: cst.Call, name: str, place: int | None = None) -> str:
+    value = argument(call, name, place)
+    return "" if value is None else code(value)
+
+
+def _is_written(call: cst.Call) -> bool:
+    return bool(set(_text(call, "mode", 1).strip("\"'")) & set("wxa+"))

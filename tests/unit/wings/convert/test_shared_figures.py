@@ -1,0 +1,80 @@
+"""Figures that become all ranks', those that are said, and conditions that would part the ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("libcst")
+
+from conversions import BEGINNING, changed_lines, errors, figures, remarks, training
+
+SETTLED = {
+    "print(loss.item())": "print(ddp.mean(loss).item())",
+    "total += loss.item() * x.size(0)": "total += ddp.mean(loss).item() * ddp.total(x.size(0))",
+    "total += loss": "total += ddp.mean(loss)",
+    "right += (out.argmax(1) == y).sum().item()": "right += ddp.total((out.argmax(1) == y).sum()).item()",
+    "count += len(y)": "count += ddp.total(len(y))",
+    "print(f'{float(loss):.3f}')": "print(f'{float(ddp.mean(loss)):.3f}')",
+    "losses.append(loss.detach())": "losses.append(ddp.mean(loss.detach()))",
+    "writer.add_scalar('a', out.mean(), i)": "writer.add_scalar('a', ddp.mean(out.mean()), i)",
+    "scheduler.step(loss)": "scheduler.step(ddp.mean(loss))",
+    "report(loss=loss)": "report(loss=ddp.mean(loss))",
+    "print((out.argmax(1) == y).float().mean())": "print(ddp.mean((out.argmax(1) == y).float().mean()))",
+    "print(math.exp(loss.item()))": "print(math.exp(ddp.mean(loss).item()))",
+    "if x.size(0) != 8: continue": "if ddp.total(x.size(0)) != 8: continue",
+    "if torch.isnan(loss): break": "if torch.isnan(ddp.mean(loss)): break",
+    "if loss < best: best = loss.item()": "if ddp.mean(loss) < best: best = ddp.mean(loss).item()",
+}
+
+
+@pytest.mark.parametrize("told", SETTLED)
+def test_a_mean_a_sum_or_a_size_becomes_all_ranks(told: str) -> None:
+    assert figures(told) == [SETTLED[told]]
+    assert remarks(training(told=told)) == []
+
+
+@pytest.mark.parametrize("told", ["print(epoch)", "steps += 1", "print(x.size(1))", "model.zero_grad()", "y is None"])
+def test_what_is_of_no_batch_stays(told: str) -> None:
+    assert figures(told) == [] and remarks(training(told=told)) == []
+
+
+@pytest.mark.parametrize("told", ["print(out)", "predictions.append(out.argmax(1))", "print(out.max())"])
+def test_what_is_of_a_part_is_said(told: str) -> None:
+    (remark,) = remarks(training(told=told))
+    assert remark.line == 13 and remark.text.startswith("out is of rank 0's part of the batch")
+
+
+def test_a_sum_is_added_up_and_a_mean_of_it_is_not() -> None:
+    loss = "F.mse_loss(out, y, reduction='sum')"
+    assert figures("print(loss.item() / len(x))", loss) == ["print(ddp.total(loss).item() / ddp.total(len(x)))"]
+
+
+def test_a_figure_that_a_function_returns_is_counted_once() -> None:
+    step = "def step(x, y):\n    loss = F.mse_loss(model(x), y)\n    loss.backward()\n    return loss.item(), len(x)\n"
+    loop = "for x, y in loader:\n    value, size = step(x, y)\n    total += value\n    count += size\n"
+    lines = changed_lines(BEGINNING + step + loop)
+    assert "return ddp.mean(loss).item(), len(x)" in lines and "count += ddp.total(size)" in lines
+    assert not any(line.startswith("total") for line in lines)
+
+
+def test_a_figure_of_the_last_batch_after_the_loop() -> None:
+    source = training() + "error = (out - y).abs().mean()\nprint(loss.item(), error)\n"
+    assert "print(ddp.mean(loss).item(), ddp.mean(error))" in changed_lines(source)
+
+
+def test_what_is_evaluated_is_whole_on_each_rank() -> None:
+    source = training() + "for x, y in test_loader:\n    print(F.mse_loss(model(x), y).item())\n"
+    assert not any("ddp.mean" in line for line in changed_lines(source))
+
+
+def test_a_condition_that_parts_the_ranks_is_refused() -> None:
+    (error,) = errors(training(told="if (y > 0).any(): continue"))
+    assert error.line == 13 and "y is of each rank's part of the batch" in error.text
+
+
+def test_the_loss_of_a_closure_is_all_ranks() -> None:
+    loop = (
+        "for x, y in loader:\n    def closure():\n        loss = F.mse_loss(model(x), y)\n"
+        "        loss.backward()\n        return loss\n    optimizer.step(closure)\n"
+    )
+    assert "return ddp.mean(loss)" in changed_lines(BEGINNING + loop)
