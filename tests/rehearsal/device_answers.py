@@ -48,6 +48,7 @@ KEEPING = (
     "cuda.manual_seed_all(1), torch.manual_seed(1), cuda.seed_all()",
     "cuda.set_rng_state(torch.get_rng_state(), 0)",
     "cuda.Stream(), cuda.Event()",
+    "cuda.nvtx.mark('x')",
     "torch.Generator('cuda')",
     "torch.ones(1).pin_memory()",
     "(there := torch.device('cuda')).__enter__(), there.__exit__(None, None, None)",

@@ -39,6 +39,12 @@ def test_all_ranks_of_a_node_on_one_gpu(cli: Cli) -> None:
 
 
 @pytest.mark.exhaustive
+def test_a_tensor_on_a_gpu_before_the_mesh_that_would_choose_one(cli: Cli) -> None:
+    screen = failed(cli, "1x2", 2, "tensor_before_mesh")
+    assert "Duplicate GPU detected : rank " in screen and "both on CUDA device 0" in screen
+
+
+@pytest.mark.exhaustive
 def test_a_batch_that_was_not_sent_to_the_gpu(cli: Cli) -> None:
     assert MIXED in failed(cli, "1x1", 1, "forgotten_batch")
 

@@ -27,6 +27,16 @@ def no_device():
     torch.nn.parallel.DistributedDataParallel(model)
 
 
+def tensor_before_mesh():
+    """A tensor on the first GPU, after which the mesh leaves the device as it is."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+    torch.ones(1, device="cuda")
+    mesh = init_device_mesh("cuda", (2,), mesh_dim_names=("tp",))
+    parallelize_module(torch.nn.Linear(4, 4), mesh["tp"], ColwiseParallel())
+
+
 def forgotten_batch():
     torch.cuda.set_device(LOCAL_RANK)
     begin()

@@ -138,11 +138,7 @@ def hybrid_fsdp():
 
     dist.init_process_group("nccl")
     torch.cuda.set_device(HERE)
-    words = {
-        "device_id": HERE,
-        "sharding_strategy": ShardingStrategy.HYBRID_SHARD,
-        "auto_wrap_policy": policy_by_size(),
-    }
+    words = {"device_id": HERE, "auto_wrap_policy": policy_by_size()}
     model = FullyShardedDataParallel(make_model(), sharding_strategy=ShardingStrategy.HYBRID_SHARD, **words)
     train(model)
     assert dist.get_world_size(model.process_group) == torch.cuda.device_count()

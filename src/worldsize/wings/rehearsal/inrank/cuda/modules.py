@@ -27,7 +27,7 @@ def install() -> None:
                 setattr(module, name, everything[name])
     for module, functions in (
         (cuda.memory, memory.FUNCTIONS),
-        (cuda.nvtx, dict.fromkeys(_NVTX, cuda_devices.return_zero)),
+        (cuda.nvtx, dict.fromkeys(_NVTX, lambda *args, **kwargs: 0)),
         (cuda.profiler, dict.fromkeys(("start", "stop", "init"), cuda_devices.do_nothing)),
         (cuda.nccl, {"version": lambda: (2, 21, 5), "is_available": _is_nccl_possible}),
         (getattr(cuda, "tunable", None), tunable.FUNCTIONS),
@@ -37,8 +37,8 @@ def install() -> None:
         for name, function in functions.items():
             if hasattr(module, name):
                 setattr(module, name, function)
-    for name in ("__enter__", "__exit__"):
-        setattr(torch.autograd.profiler.emit_nvtx, name, cuda_devices.do_nothing)
+    torch.autograd.profiler.emit_nvtx.__enter__ = lambda self: self
+    torch.autograd.profiler.emit_nvtx.__exit__ = cuda_devices.do_nothing
     types.install()
     torch.Generator = random_state.Generator
     cuda.default_generators = random_state.default_generators

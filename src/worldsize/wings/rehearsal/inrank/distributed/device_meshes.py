@@ -10,6 +10,7 @@ from typing import Any
 from .. import devices, messages
 from ..caller import is_called_by_torch
 from ..torch_module import patch, torch
+from . import process_groups
 
 _DEVICE_TYPE = "_worldsize_kind"
 
@@ -25,7 +26,10 @@ def is_of_gpus(mesh: Any) -> bool:
 
 
 def _device_type_of(mesh: Any) -> str:
-    return str(mesh.__dict__.get(_DEVICE_TYPE) or ("cuda" if _MeshState.cuda else "cpu"))
+    """The type that a mesh was made for; a part's is that of the whole, where torch keeps it."""
+    whole = mesh.__dict__.get("_root_mesh")
+    known = mesh.__dict__.get(_DEVICE_TYPE) or (whole is not None and whole.__dict__.get(_DEVICE_TYPE))
+    return str(known or ("cuda" if _MeshState.cuda else "cpu"))
 
 
 def install(module: Any) -> None:
@@ -72,16 +76,21 @@ def _choose_device(set_up: Any) -> None:
     """Make a GPU current, where nothing has used one: that of LOCAL_RANK, which older versions of torch do not read;
     else that of the rank, counted over nodes of one size."""
     local_rank = os.environ.get("LOCAL_RANK")
-    original = getattr(set_up, "__wrapped__", set_up)
-    if local_rank is not None and "LOCAL_RANK" in original.__code__.co_consts:
-        return devices.make_current(int(local_rank))
     world, gpus = torch.distributed.get_world_size(), devices.count()
-    if gpus == 0:
-        return None
-    warnings.warn(messages.MESH_CHOICE, stacklevel=2)
-    if world > gpus and world % gpus:
-        raise RuntimeError(messages.MESH_UNEVEN % (world, gpus))
-    return devices.make_current(torch.distributed.get_rank() % gpus)
+    if local_rank is not None and "LOCAL_RANK" in set_up.__code__.co_consts:
+        devices.make_current(int(local_rank))
+    elif gpus:
+        warnings.warn(messages.MESH_CHOICE, stacklevel=2)
+        if world > gpus and world % gpus:
+            raise RuntimeError(messages.MESH_UNEVEN % (world, gpus))
+        devices.make_current(torch.distributed.get_rank() % gpus)
+
+
+def check_gpus(mesh: Any, index: int) -> None:
+    """Check that the processes of each group of a mesh have GPUs of their own. Raises DistBackendError."""
+    if mesh.get_coordinate() is not None:
+        for dimension in range(mesh.ndim):
+            process_groups.check_devices(mesh.get_group(dimension), index)
 
 
 def _describe_mesh(describe: Any, self: Any) -> str:

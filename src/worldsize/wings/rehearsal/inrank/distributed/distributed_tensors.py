@@ -8,7 +8,7 @@ from .. import device_marks, devices
 from ..device_marks import CPU, mark_of, put_mark
 from ..torch_module import arguments_of, patch, torch
 from .ddp_checks import to_gpu
-from .device_meshes import is_of_gpus
+from .device_meshes import check_gpus, is_of_gpus
 
 
 def install(module: Any) -> None:
@@ -46,8 +46,11 @@ def _move_first(original: Any, *args: Any, **kwargs: Any) -> Any:
     said = arguments_of(original, args, kwargs)
     name = next(iter(said))
     mesh, tensor = said.get("device_mesh") or _current_mesh(), said[name]
+    is_collective = original.__name__ == "distribute_tensor"
+    if is_of_gpus(mesh) and is_collective:
+        check_gpus(mesh, devices.valid_index(None))
     if is_of_gpus(mesh) and not tensor.is_meta and mark_of(tensor) in (None, CPU):
-        is_parameter = original.__name__ == "distribute_tensor" and tensor.is_leaf and tensor.requires_grad
+        is_parameter = is_collective and tensor.is_leaf and tensor.requires_grad
         moved = to_gpu(tensor.detach() if is_parameter else tensor, devices.valid_index(None))
         said[name] = moved.requires_grad_() if is_parameter else moved
     return original(**said)

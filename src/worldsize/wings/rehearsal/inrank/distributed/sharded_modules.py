@@ -12,7 +12,7 @@ from ..device_marks import CPU, mark_of, put_mark, put_marks
 from ..torch_module import arguments_of, patch, torch
 from . import process_groups
 from .ddp_checks import to_gpu
-from .device_meshes import is_of_gpus
+from .device_meshes import check_gpus, is_of_gpus
 
 
 def install_fully_shard(module: Any) -> None:
@@ -33,8 +33,7 @@ def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs
     if mesh is None or not is_of_gpus(mesh):
         return shard(target, *args, **kwargs)
     index = devices.valid_index(None)
-    for dimension in range(mesh.ndim):
-        process_groups.check_devices(mesh.get_group(dimension), index)
+    check_gpus(mesh, index)
     sharded = shard(target, *args, **kwargs)
     is_offloaded = type(kwargs.get("offload_policy")).__name__ == "CPUOffloadPolicy"
     put_marks(target, CPU if is_offloaded else index)
