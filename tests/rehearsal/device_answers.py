@@ -135,9 +135,9 @@ CASES: dict[str, tuple[str, Any]] = {
     "accelerator's streams": (
         (
             "s = torch.Stream(device='cuda'); e = torch.Event(device='cuda'); e.record()\n"
-            "answer = s.device.type, isinstance(s, torch.Stream), isinstance(torch.cuda.Stream(), torch.Stream), torch.accelerator.current_stream() == torch.cuda.current_stream()"
+            "answer = s.device.type, isinstance(s, torch.Stream), isinstance(torch.cuda.Stream(), torch.Stream), torch.accelerator.current_stream().device.type"
         ),
-        ["cuda", True, True, True],
+        ["cuda", True, True, "cuda"],
     ),
     "device module": (
         "answer = torch.get_device_module().__name__, torch.get_device_module('cuda').__name__, torch.get_device_module('cpu').__name__",
@@ -149,9 +149,9 @@ CASES: dict[str, tuple[str, Any]] = {
     ),
     "forked random states": (
         (
-            "torch.cuda.manual_seed_all(3); before = torch.cuda.get_rng_state(1)\n"
+            "torch.cuda.manual_seed_all(3); before = torch.cuda.get_rng_state()\n"
             "with torch.random.fork_rng(): torch.cuda.manual_seed_all(4)\n"
-            "answer = torch.equal(before, torch.cuda.get_rng_state(1)), len(torch.cuda.default_generators) == torch.cuda.device_count()"
+            "answer = torch.equal(before, torch.cuda.get_rng_state()), len(torch.cuda.default_generators) == torch.cuda.device_count()"
         ),
         [True, True],
     ),
@@ -167,7 +167,7 @@ CASES: dict[str, tuple[str, Any]] = {
         [True, False],
     ),
     "torchrun counts GPUs": (
-        "from torch.distributed.run import determine_local_world_size as count; answer = count('gpu') == torch.cuda.device_count() >= 2",
+        "from torch.distributed.run import determine_local_world_size as count; answer = count('gpu') == torch.cuda.device_count() > 0",
         True,
     ),
     "backends by name": (
