@@ -29,6 +29,7 @@ def test_a_mesh_chooses_the_gpu_by_the_local_rank(cli: Cli, name: str) -> None:
         "first_fsdp",
         "hybrid_fsdp",
         "distributed_tensors",
+        "replicated",
         "pipeline",
     ],
 )

@@ -166,6 +166,19 @@ def distributed_tensors():
     assert places(model.parameters()) == {str(result.device)} == {str(HERE)}
 
 
+def replicated():
+    """Data parallel on a mesh: the wrapper, and the function that works as fully_shard does."""
+    from torch.distributed._composable.replicate_with_fsdp import replicate
+
+    mesh = init_device_mesh("cuda", (WORLD,))
+    model = nn.parallel.DistributedDataParallel(make_model().cuda(), device_mesh=mesh)
+    train(model)
+    other = make_model()
+    replicate(other)
+    train(other)
+    assert places(model.parameters()) == places(other.parameters()) == {str(HERE)}
+
+
 def pipeline():
     """A stage on each GPU."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
