@@ -17,8 +17,9 @@ import torch
 from torch import nn
 net = nn.DataParallel(nn.Linear(3, 1))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-net(torch.ones(1, 3)).sum().backward()
-optimizer.step()
+for x in torch.utils.data.DataLoader(torch.ones(8, 3), batch_size=2):
+    net(x).sum().backward()
+    optimizer.step()
 """
 PLANT = "import os, sys\nfor name in sys.argv[3:]: os.symlink(sys.argv[2], os.path.join(sys.argv[1], name))"
 

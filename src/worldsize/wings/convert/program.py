@@ -12,19 +12,9 @@ from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvide
 from worldsize.wings.convert.syntax import argument, assigned, calls_below, code, is_backward, last_name, nodes_below
 
 _SAME_OBJECT = (
-    "to",
-    "cuda",
-    "cpu",
-    "double",
-    "float",
-    "half",
-    "train",
-    "eval",
-    "compile",
-    "DataParallel",
-    "requires_grad_",
-)
-_DEEPEST = 6
+    "to", "cuda", "cpu", "double", "float", "half", "train", "eval", "compile", "DataParallel", "requires_grad_",
+)  # fmt: skip
+"""Methods and functions that give the object that they get, or a wrapper of it."""
 _DEFINITION = (cst.FunctionDef, cst.ClassDef)
 
 
@@ -83,6 +73,7 @@ class Program:
         self.class_files: dict[str, SourceFile] = {}
         self._owners: dict[cst.FunctionDef, str] = {}
         self._callers: dict[cst.FunctionDef, list[tuple[SourceFile, cst.Call]]] = {}
+        self._origins: dict[cst.CSTNode, list[tuple[SourceFile, cst.BaseExpression]]] = {}
         self._calls = {file.path: list(calls_below(file.module)) for file in files}
         for file in files:
             for node in nodes_below(file.module):
@@ -192,20 +183,34 @@ class Program:
             given = given or [value for _, value in self.given(inner, text)]
         return given or assigned(file.module, text)
 
-    def origins(
-        self, file: SourceFile, value: cst.BaseExpression, depth: int = 0
-    ) -> list[tuple[SourceFile, cst.BaseExpression]]:
+    def origins(self, file: SourceFile, value: cst.BaseExpression) -> list[tuple[SourceFile, cst.BaseExpression]]:
         """The expressions that a name, an attribute or a parameter goes back to, through other names."""
-        value = self.unwrapped(value)
-        if not isinstance(value, (cst.Name, cst.Attribute)) or depth > _DEEPEST:
-            return [(file, value)]
+        if value not in self._origins:
+            found: list[tuple[SourceFile, cst.BaseExpression]] = []
+            pending, seen = [(file, value)], set()
+            while pending:
+                home, each = pending.pop()
+                each = self.unwrapped(each)
+                if each in seen:
+                    continue
+                seen.add(each)
+                if isinstance(each, (cst.Name, cst.Attribute)):
+                    pending += reversed(self._given_to(home, each))
+                else:
+                    found.append((home, each))
+            self._origins[value] = found
+        return self._origins[value]
+
+    def _given_to(
+        self, file: SourceFile, value: cst.Name | cst.Attribute
+    ) -> list[tuple[SourceFile, cst.BaseExpression]]:
+        """What a name or an attribute was given: in its function, by the calls of that, or elsewhere in the file."""
         inner = file.function_around(value)
         local = assigned(inner, code(value)) if isinstance(value, cst.Name) else []
         given = [(file, each) for each in local]
         if not given and isinstance(value, cst.Name) and isinstance(inner, cst.FunctionDef):
             given = self.given(inner, value.value)
-        given = given or [(file, each) for each in assigned(file.module, code(value))]
-        return [origin for other, each in given if each is not value for origin in self.origins(other, each, depth + 1)]
+        return given or [(file, each) for each in assigned(file.module, code(value))]
 
     def given(self, function: cst.FunctionDef, name: str) -> list[tuple[SourceFile, cst.BaseExpression]]:
         """What the calls of a function in these files give a parameter."""
