@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from azureml_double.double import Double
+from azureml_double.double import Double, until
 from sdk import Told
 
 TRAIN = """
@@ -15,6 +16,11 @@ number, data, model = sys.argv[1:]
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], number, sorted(os.listdir(data)), flush=True)
 open(os.path.join(model, "model%s.txt" % os.environ["RANK"]), "w").write("weights")
 open("outputs/summary.txt", "w").write("kept")
+"""
+WAIT = """
+import os, time
+while not os.path.exists(%r):
+    time.sleep(0.05)
 """
 COMMAND = "python train.py ${{inputs.number}} ${{inputs.data}} ${{outputs.model}}"
 ENVIRONMENT = "azureml://registries/azureml/environments/any/versions/1"
@@ -28,12 +34,20 @@ def job_of(code: Path | None, text: str, **more: str) -> str:
     return "command(%s)" % ", ".join("%s=%s" % each for each in fields.items())
 
 
+def allow_when_streamed(double: Double, allowed: Path, known: int) -> None:
+    """Make a file once the client has asked how far a job is, after so many requests: of one that is over by then it
+    streams nothing."""
+    until(double.requests, lambda lines: any("/details" in line for line in lines[known:]), 60)
+    allowed.touch()
+
+
 def test_a_job_of_two_nodes_is_submitted_streamed_and_downloaded(
     double: Double, sdk: Callable[[str], Told], tmp_path: Path
 ) -> None:
-    code, data = tmp_path / "code", tmp_path / "data"
+    code, data, allowed = tmp_path / "code", tmp_path / "data", tmp_path / "allowed"
     (code / "sub").mkdir(parents=True)
-    (code / "train.py").write_text(TRAIN)
+    (code / "train.py").write_text(WAIT % str(allowed) + TRAIN)
+    threading.Thread(target=allow_when_streamed, args=(double, allowed, len(double.requests())), daemon=True).start()
     (code / "sub" / "other.txt").write_text("x")
     data.mkdir()
     (data / "digits.csv").write_text("1,2\n")
