@@ -265,8 +265,8 @@ def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], ext
 
 
 def _discard_stream(descriptor: int) -> None:
-    """Lead the stream nowhere. Whoever read it has gone, or its disk is full: nothing more may be written, not even by
-    a last flush."""
+    """Send what is still written to a stream, by a last flush too, to the null device: its reader has gone, or its disk
+    is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 

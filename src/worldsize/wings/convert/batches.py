@@ -54,7 +54,7 @@ class BatchSources:
                         self.bodies.append((function_file, body, names))
 
     def _bodies(self, file: SourceFile, body: cst.CSTNode) -> Iterator[tuple[SourceFile, cst.CSTNode]]:
-        """A loop's body, and those of the functions that lead on to a backward, or are called beside it."""
+        """Yield a loop's body, and the bodies of the functions that it calls, and that these call."""
         found, pending = set(), [(file, body, 0)]
         while pending:
             file, body, depth = pending.pop()

@@ -104,7 +104,7 @@ def _check(files: ConvertedFiles, arguments: Sequence[str]) -> CheckResult:
 
 
 def _show_nothing(text: str = "") -> None:
-    """Where nobody looks, nothing is shown for the moment."""
+    """Takes the place of `show_transient_line` where stderr is no terminal."""
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:

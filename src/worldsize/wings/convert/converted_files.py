@@ -47,8 +47,9 @@ class ConvertedFiles(NamedTuple):
 
 
 def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
-    """Convert scripts and what they import of the modules beside them; the first is the one that is started. Raises
-    UsageError for what cannot be read, is no Python, or distributes itself."""
+    """Convert scripts and the modules in their directories that they import. The first script is the one that is
+    started. Raises UsageError for a file that cannot be read or is not Python, and for a script that distributes
+    itself."""
     sources = read_training(scripts)
     for path, text in sources.items():
         try:

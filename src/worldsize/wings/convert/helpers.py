@@ -24,7 +24,7 @@ class Helpers(NamedTuple):
 
 
 def helpers_for(directory: str, sources: Mapping[str, str]) -> Helpers:
-    """The helpers, beside the script in `directory`. Raises UsageError where all of their names are taken."""
+    """Return the helpers for a script in `directory`, under a free name. Raises UsageError if no name is free."""
     text = read_if_possible(_TEMPLATE).decode()
     for module in _NAMES:
         path = os.path.join(directory, module + ".py")

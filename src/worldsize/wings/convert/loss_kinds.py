@@ -1,5 +1,4 @@
-"""What a loss, or another figure of a batch, is made of: a mean or a sum over the batch's samples, as its expression
-tells."""
+"""Reads in an expression whether a loss, or another figure, is a mean or a sum over the batch's samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a training: a script, and the modules beside it that it imports."""
+"""Reads a training's files: a script, and the modules in its directory that it imports."""
 
 from __future__ import annotations
 

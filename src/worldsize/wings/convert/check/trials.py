@@ -87,7 +87,8 @@ class _Trial:
         self.network = ""
 
     def run(self, copy: str, ranks: int, steps: int, until: float) -> tuple[Record, ...]:
-        """Run so many steps on so many ranks, as far as they come until a moment of the monotonic clock."""
+        """Run `steps` steps of a copy on each of `ranks` ranks, at most until `until` (`time.monotonic`). Returns each
+        rank's record."""
         self._count += 1
         base = os.path.join(self._directory, "records", str(self._count))
         folder = os.path.join(self._directory, copy)
@@ -112,7 +113,7 @@ class _Trial:
         try:
             process.join()
         finally:
-            process.join()
+            process.join()  # after Ctrl-C, too: it ends its ranks
         self.network = read_if_possible(base + ".network").decode()
         real = os.path.realpath(folder)
         helpers = self._training.helpers

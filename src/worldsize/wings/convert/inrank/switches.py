@@ -104,8 +104,8 @@ def _fetch_one_by_one(note_samples: Callable[[Any], None]) -> None:
 
 
 def forbid_writing(writable: List[str]) -> None:
-    """Refuse from now on to open for writing, to rename or to remove what lies outside of these directories and of
-    libraries' caches. PermissionError for whoever tries."""
+    """Make this process raise PermissionError when it opens for writing, renames or removes a file outside of these
+    directories and of libraries' caches. It cannot be undone."""
     caches = [os.path.join(os.path.expanduser("~"), name) for name in _CACHES]
     allowed = [os.path.realpath(path) for path in (*writable, *caches, "/dev")]
     save = torch.save

@@ -18,6 +18,7 @@ import torch
 
 from .figures.mode import BatchFollower
 from .loop_purpose import is_in_training_loop
+from .random_streams import is_compiling
 from .rank_state import Training, is_user_code, replace, user_frame
 
 _OWN_RANK = ("RANK", "WORLD_SIZE")
@@ -62,6 +63,7 @@ class CroppedBatches:
                 f"{self._rank_reader}: the script looks for its rank, and makes its batches itself: it is left as it is"
             )
             self._training.stop()
+            self._follower.pause()
         return bool(self._rank_reader)
 
     def _look_up(self, original: Any, environ: Any, name: Any) -> Any:
@@ -87,13 +89,14 @@ class CroppedBatches:
 
     def _begin_draw(self, numbers: Any) -> None:
         """Note numbers that may be a batch's; None for none, before they are cut out of an order."""
-        frame = user_frame()
         self._draw = None
-        if frame is None or not _SHARING.isdisjoint(frame.f_globals) or not self._is_possible():
+        frame = user_frame() if self._is_possible() else None
+        if frame is None or not _SHARING.isdisjoint(frame.f_globals):
             return
         if numbers is not None and numbers.dim() == 1 and len(numbers) > 1:
             self._draw = _Draw(numbers, id(frame), frame.f_code)
-        self._follower.watch_rows(self._order, self._draw and self._draw.numbers, self._take_rows)
+        if self._order is not None or self._draw is not None:
+            self._follower.watch_rows(self._order, self._draw and self._draw.numbers, self._take_rows)
 
     def _take_rows(self, found: Any, of_order: bool) -> Any:
         """Note numbers that were cut out of an order; of rows that were taken by numbers, take the rank's part."""
@@ -104,7 +107,8 @@ class CroppedBatches:
         return found
 
     def _is_possible(self) -> bool:
-        return self._training.active and not self._training.loaded and torch.is_grad_enabled()
+        is_open = self._training.active and not self._training.loaded
+        return is_open and torch.is_grad_enabled() and not is_compiling()
 
     def _stack(self, original: Any, tensors: Any, dim: int = 0, **keywords: Any) -> Any:
         draw = self._draw
@@ -114,9 +118,8 @@ class CroppedBatches:
 
     def _share(self, draw: _Draw, batch: Any) -> Any:
         """This rank's rows of a batch that was made where its numbers were drawn; what is trained is none."""
-        frame = user_frame()
-        is_drawn_here = frame is not None and (id(frame), frame.f_code) == (draw.frame, draw.code)
-        if batch.requires_grad or not is_drawn_here or not self._is_possible():
+        frame = user_frame() if self._is_possible() and not batch.requires_grad else None
+        if frame is None or (id(frame), frame.f_code) != (draw.frame, draw.code):
             return batch
         if not (draw.is_shared or is_in_training_loop(frame)) or self.leave_alone():
             return batch

@@ -106,6 +106,9 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
     # Whether the mode is on
 
     def resume(self) -> None:
+        """Follow again, unless the script has been left alone meanwhile."""
+        if not self._training.active:
+            return
         self._off = False
         if not self._on:
             torch._C._push_on_torch_function_stack(self)
