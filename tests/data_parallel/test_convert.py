@@ -49,6 +49,9 @@ if __name__ == "__main__":
     for parameter in net.parameters():
         print("weights %.17g" % parameter.abs().sum().item())
 '''
+_LONG = ("--timeout", "240")
+"""What a check may take on a machine that does much else."""
+
 LOADERS = """\
 from torch.utils.data import DataLoader
 
@@ -173,15 +176,15 @@ def test_a_script_that_cannot_be_written_stays_what_it_was(trainings: Trainings)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_checked_conversion_is_written_and_a_wrong_one_is_not(trainings: Trainings) -> None:
     cli = trainings.cli
     text = "import sys\nassert sys.argv[1:] == ['--rate', '1']\n" + SMALL
     cli.write("train.py", text)
-    failed = cli("convert", "train.py", "--write", "--check", timeout=100)
+    failed = cli("convert", "train.py", "--write", "--check", *_LONG, timeout=280)
     assert failed.code == 1 and cli.read_project("train.py") == text, failed
     assert "train.py:2: check: error: not checked: the original does not run: AssertionError" in failed.err
-    result = cli("convert", "train.py", "--write", "--check", "--", "--rate", "1", timeout=100)
+    result = cli("convert", "train.py", "--write", "--check", *_LONG, "--", "--rate", "1", timeout=280)
     assert result.code == 0 and result.out == "", result
     assert "check: losses, gradients and weights of 4 steps on 2 ranks are those of one process" in result.err
     assert "ddp.share" in cli.read_project("train.py")
@@ -203,17 +206,17 @@ def test_as_data(trainings: Trainings) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_check_as_data(trainings: Trainings) -> None:
     trainings.cli.write("train.py", "import sys\nsys.exit(3)\n" + SMALL)
-    result = trainings.cli("convert", "train.py", "--check", "-o", "json", timeout=100)
+    result = trainings.cli("convert", "train.py", "--check", *_LONG, "-o", "json", timeout=280)
     check = json.loads(result.out)["check"]
     assert result.code == 1 and not check["is_right"] and check["summary"] == "" and result.err == ""
     assert [each["is_error"] for each in check["found"]] == [True]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_check_is_offered_at_a_terminal(trainings: Trainings) -> None:
     cli = trainings.cli
     for answer, code, said in (("n", 0, ""), ("y", 1, "not checked: the original does not run")):

@@ -24,6 +24,7 @@ def test_a_mesh_chooses_the_gpu_by_the_local_rank(cli: Cli, name: str) -> None:
     [
         "checkpoint",
         "background_save",
+        "end_after_init",
         "broadcast_state",
         "offload",
         "first_fsdp",

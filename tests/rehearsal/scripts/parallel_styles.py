@@ -3,6 +3,7 @@
 import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -74,6 +75,27 @@ def background_save():
         assert "A CPU backend must be enabled for async save" in str(error)
     else:
         raise AssertionError("saved")
+
+
+def end_after_init():
+    """A rank that ends at once leaves no other one in the middle of its connections."""
+    import time
+
+    from torch.distributed import distributed_c10d
+
+    left = Path("outputs/left")
+    make = distributed_c10d._new_process_group_helper
+
+    def make_slowly(*values, **options):
+        made = make(*values, **options)
+        time.sleep(RANK)
+        assert not left.exists(), "rank 0 went on"
+        return made
+
+    distributed_c10d._new_process_group_helper = make_slowly
+    dist.init_process_group("nccl")
+    if RANK == 0:
+        left.touch()
 
 
 def broadcast_state():

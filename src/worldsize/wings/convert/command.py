@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from worldsize.cli.console import add_output_option
+from worldsize.cli.console import add_output_option, parse_seconds
 from worldsize.cli.output import report, show_document, show_json, show_transient_line
 from worldsize.cli.questions import ask, can_ask
 from worldsize.common.named_tuple import NamedTuple
@@ -58,6 +58,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the first steps of the original, and of the result on 1 rank and on 2, and compare them",
     )
+    help = "what --check may take (60)"
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", default=60.0, help=help)
     add_output_option(parser)
     parser.set_defaults(act=convert)
 
@@ -75,7 +77,7 @@ def convert(options: argparse.Namespace) -> int:
     if not outcome.files.errors:
         is_offered = not is_json and options.words is None and can_ask()
         if options.check or (is_offered and ask(_QUESTION)):
-            outcome = outcome._replace(check=_check(outcome.files, options.words or ()))
+            outcome = outcome._replace(check=_check(outcome.files, options.words or (), options.timeout))
         if options.write and outcome.exit_code == 0:
             outcome.files.write()
             outcome = outcome._replace(is_written=True)
@@ -97,10 +99,11 @@ def _report_conversion(files: ConvertedFiles) -> None:
         raise UsageError(text, f"{path}:{line}", _REFUSED)
 
 
-def _check(files: ConvertedFiles, arguments: Sequence[str]) -> CheckResult:
+def _check(files: ConvertedFiles, arguments: Sequence[str], seconds: float) -> CheckResult:
     from worldsize.wings.convert.check.findings import check_training
 
-    return check_training(files, arguments, show_transient_line if sys.stderr.isatty() else _show_nothing)
+    tell = show_transient_line if sys.stderr.isatty() else _show_nothing
+    return check_training(files, arguments, tell, seconds)
 
 
 def _show_nothing(text: str = "") -> None:

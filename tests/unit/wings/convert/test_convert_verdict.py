@@ -12,6 +12,7 @@ from worldsize.wings.convert.check.records import (
     ERROR,
     FINISHED,
     STEPS,
+    TIMED_OUT,
     TIMEOUT,
     Backward,
     Place,
@@ -109,6 +110,22 @@ def test_a_wait_is_what_happened_and_not_the_error_that_follows_from_it() -> Non
     killed = (Record(ERROR, "", None), Record(ERROR, "NameError: x", LINE))
     (finding,) = judge(Trials(WHOLE, (WHOLE,), killed)).findings
     assert finding == Finding(True, "on 2 ranks it does not run: NameError: x", CONVERTED, LINE)
+
+
+def test_a_version_with_too_little_time_need_not_be_one_that_waits() -> None:
+    given_up = (Record(TIMEOUT, "", LINE),)
+    trials = Trials(WHOLE, given_up, too_slow="the original alone took 20 of 60 s")
+    verdict = judge(trials)
+    assert verdict.obstacle is not None and not verdict.findings and not verdict.summary
+    assert verdict.obstacle.text.endswith("the original alone took 20 of 60 s; --timeout SECONDS gives it more")
+    assert judge(trials._replace(too_slow="")).findings[0].is_error
+
+
+def test_a_process_that_was_given_up_before_its_script_began_has_waited(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("a warning of a library\n\n%snot yet in the script\n" % TIMED_OUT)
+    record = read_record(str(tmp_path / "none.json"), str(log), str(tmp_path), "ddp.py")
+    assert record.end == TIMEOUT and record.place is None
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"error": 3}', '{"end": "steps", "error": null, "steps": [3]}'])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.errors import UsageError
-from worldsize.wings.convert.check.trials import Training, run_trials
+from worldsize.wings.convert.check.trials import SECONDS, Training, run_trials
 from worldsize.wings.convert.check.verdict import CONVERTED, Finding, judge
 from worldsize.wings.convert.converted_files import ConvertedFiles
 
@@ -45,15 +45,17 @@ class CheckResult(NamedTuple):
         return {"is_right": self.is_right, "summary": self.summary, "found": [each._asdict() for each in self.found]}
 
 
-def check_training(files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None]) -> CheckResult:
-    """Try the first steps of a training as it was and converted, with the script's arguments. `tell` shows a line for
-    the moment; "" takes it away. Raises UsageError where nothing can be tried."""
+def check_training(
+    files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None], seconds: float = SECONDS
+) -> CheckResult:  # fmt: skip
+    """Try the first steps of a training as it was and converted, with the script's arguments, for at most `seconds`.
+    `tell` shows a line for the moment; "" takes it away. Raises UsageError where nothing can be tried."""
     project = _project_of(files.script)
     texts = {os.path.relpath(path, project): text for path, text in files.after.items()}
     script, helpers = (os.path.relpath(path, project) for path in (files.script, files.helpers))
     try:
         with tempfile.TemporaryDirectory(prefix="worldsize-check-") as directory:
-            trials = run_trials(Training(project, script, arguments, texts, helpers), directory, tell)
+            trials = run_trials(Training(project, script, arguments, texts, helpers), directory, tell, seconds)
     except OSError as error:
         raise UsageError(f"cannot be checked: {error.strerror or error}", files.script) from None
     finally:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from worldsize.common.atomic_files import read_if_possible, read_tail
 
 STEPS, FINISHED, ERROR, TIMEOUT = "steps", "finished", "error", "timeout"
+TIMED_OUT = "Timeout ("
+"""What stands in the log of a process that was given up, before where it was: what `faulthandler` writes."""
 _TRACED = re.compile(r'File "(.+)", line (\d+)')
 
 
@@ -91,8 +93,8 @@ def _place(found: Any) -> Place | None:
 
 def _without_record(log: str, folder: str, helpers: str) -> Record:
     """Of a process that was ended while it waited, or that ended without a word."""
-    is_timeout = "Timeout (" in log
-    lines = log[log.rindex("Timeout (") :].splitlines() if is_timeout else log.strip().splitlines()
+    is_timeout = TIMED_OUT in log
+    lines = log[log.rindex(TIMED_OUT) :].splitlines() if is_timeout else log.strip().splitlines()
     traced = (_TRACED.search(line) for line in lines)
     places = [Place(os.path.relpath(match[1], folder), int(match[2])) for match in traced if match is not None]
     inside = [place for place in places if not place.path.startswith(os.pardir) and place.path != helpers]

@@ -18,13 +18,19 @@ from worldsize.agent.posix.processes import end_with_parent, find_program
 from worldsize.common.atomic_files import read_if_possible
 from worldsize.errors import UsageError
 from worldsize.wings.convert.check.project_copies import copy_project
-from worldsize.wings.convert.check.records import Record, read_record
+from worldsize.wings.convert.check.records import TIMED_OUT, TIMEOUT, Record, read_record
 
 SECONDS = 60.0
 """For all three together."""
 STEPS = 4
 _ENOUGH = 0.15
-"""The part of the time after which the original need make no further step."""
+"""The part of the time after whose first step the original need make no further one."""
+_LATEST = 0.75
+"""The part of its own time with which the original's last step may end."""
+_ORIGINAL, _ALONE = 0.4, 0.65
+"""The parts of the time by which the original, and it and the result on one rank, have ended."""
+_SLOWER = 3
+"""How many times the original's time a version may take before it counts as one that waits."""
 _LEFT_BEHIND = 5.0
 """Seconds for the other ranks, once one has failed."""
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -54,32 +60,44 @@ class Trials(NamedTuple):
     two: tuple[Record, ...] = ()
     network: str = ""
     """Why the network could not be cut; "" where it was."""
+    too_slow: str = ""
+    """Why a version that was given up need not be one that waits: it had too little time. "" where it had enough."""
 
 
-def run_trials(training: Training, directory: str, tell: Callable[[str], None]) -> Trials:
-    """Try a training in the empty directory `directory`; `tell` gets what is being done. Takes a minute at most, and
-    leaves no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
-    until = time.monotonic() + SECONDS
+def run_trials(
+    training: Training, directory: str, tell: Callable[[str], None], seconds: float = SECONDS
+) -> Trials:  # fmt: skip
+    """Try a training in the empty directory `directory`, for at most `seconds`; `tell` gets what is being done. Leaves
+    no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
+    start = time.monotonic()
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
         os.mkdir(os.path.join(directory, name))
     copy_project(training.project, os.path.join(directory, "original"), {})
     copy_project(training.project, os.path.join(directory, "converted"), training.texts)
-    trial = _Trial(training, directory, python)
+    trial = _Trial(training, directory, python, _ENOUGH * seconds)
     tell("check: the original")
-    (original,) = trial.run("original", 1, STEPS, until - 0.6 * SECONDS)
-    if not original.steps:
-        return Trials(original, network=trial.network)
-    tell("check: converted, on 1 rank")
-    alone = trial.run("converted", 1, len(original.steps), until - 0.35 * SECONDS)
-    if not alone[0].steps:
-        return Trials(original, alone, network=trial.network)
-    tell("check: converted, on 2 ranks")
-    return Trials(original, alone, trial.run("converted", 2, len(original.steps), until), trial.network)
+    begun = time.monotonic()
+    (original,) = trial.run("original", 1, STEPS, start + _ORIGINAL * seconds)
+    taken = time.monotonic() - begun
+    trials = Trials(original, network=trial.network)
+    for ranks, until in ((1, start + _ALONE * seconds), (2, start + seconds)):
+        if len((trials.alone or (original,))[0].steps) < len(original.steps) or not original.steps:
+            break
+        tell(f"check: converted, on {ranks} rank{'s' * (ranks > 1)}")
+        given = until - time.monotonic()
+        records = trial.run("converted", ranks, len(original.steps), until)
+        trials = trials._replace(alone=records) if ranks == 1 else trials._replace(two=records)
+        if given < _SLOWER * taken and any(record.end == TIMEOUT for record in records):
+            trials = trials._replace(too_slow=f"the original alone took {taken:.0f} of {seconds:.0f} s")
+    return trials
 
 
 class _Trial:
-    def __init__(self, training: Training, directory: str, python: str) -> None:
+    """`enough`: seconds after the first step, after which the original is not asked for another one."""
+
+    def __init__(self, training: Training, directory: str, python: str, enough: float) -> None:
+        self._enough = enough
         self._training = training
         self._directory = directory
         self._python = python
@@ -95,12 +113,14 @@ class _Trial:
         records = [f"{base}-{rank}.json" for rank in range(ranks)]
         logs = [f"{base}-{rank}.log" for rank in range(ranks)]
         seconds = max(1.0, until - time.monotonic())
+        is_original = copy == "original"
         commands = []
         for record in records:
             order = {
                 "record": record, "peers": records, "writable": [folder, os.path.join(self._directory, "temporary")],
                 "helpers": os.path.join(folder, self._training.helpers), "steps": steps, "seconds": seconds,
-                "enough": _ENOUGH * SECONDS if copy == "original" else SECONDS,
+                "enough": self._enough if is_original else 2 * seconds,
+                "latest": _LATEST * seconds if is_original else 2 * seconds,
             }  # fmt: skip
             with open(record + ".order", "w", encoding="utf-8") as file:
                 json.dump(order, file)
@@ -159,7 +179,8 @@ def _run_ranks(
     try:
         for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
             ranks.append(_start(command, log, folder, {**environ, **_rank_variables(number, len(commands), port)}))
-        _wait(ranks, seconds)
+        for number in _wait(ranks, seconds):
+            _note_timeout(logs[number])
     except KeyboardInterrupt:
         pass
     finally:
@@ -182,13 +203,22 @@ def _start(command: Sequence[str], log: str, folder: str, environ: Mapping[str, 
         )
 
 
-def _wait(ranks: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
-    """Until all have ended; those that go on after one has failed, or after their time, are given up."""
+def _wait(ranks: Sequence[subprocess.Popen[Any]], seconds: float) -> list[int]:
+    """Wait until all have ended. Those that go on after one has failed, or after their time, are given up: returns the
+    numbers of the latter."""
     until = time.monotonic() + seconds + _LEFT_BEHIND
     while any(rank.poll() is None for rank in ranks) and time.monotonic() < until:
         if any(rank.poll() for rank in ranks):
             until = min(until, time.monotonic() + _LEFT_BEHIND)
         time.sleep(0.02)
+    has_failed = any(rank.poll() for rank in ranks)
+    return [number for number, rank in enumerate(ranks) if not has_failed and rank.poll() is None]
+
+
+def _note_timeout(log: str) -> None:
+    """Say in the log of a process that is given up, before it looks at its own time, what it would have said."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"\n{TIMED_OUT}not yet in the script\n")
 
 
 def _kill(rank: subprocess.Popen[Any]) -> None:

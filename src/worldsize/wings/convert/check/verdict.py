@@ -36,6 +36,9 @@ def judge(trials: Trials) -> Verdict:
     original = trials.original
     if not original.steps:
         return Verdict(obstacle=Finding(True, f"not checked: {_why_no_step(original)}", ORIGINAL, original.place))
+    if trials.too_slow:
+        text = f"not checked: {trials.too_slow}; --timeout SECONDS gives it more"
+        return Verdict(obstacle=Finding(True, text))
     for ranks in (trials.alone, trials.two):
         failed = _find_failure(ranks, len(original.steps))
         if failed:
@@ -48,7 +51,7 @@ def judge(trials: Trials) -> Verdict:
 
 def _why_no_step(original: Record) -> str:
     if original.end == TIMEOUT:
-        return "the original makes no step of an optimizer in time"
+        return "the original makes no step of an optimizer in time; --timeout SECONDS gives it more"
     if original.end == ERROR:
         return f"the original does not run: {original.text}"
     return "the original ends without a step of an optimizer: does it need arguments, after --?"

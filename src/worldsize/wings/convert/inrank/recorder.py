@@ -30,15 +30,15 @@ WAIT = 10.0
 class Recorder:
     """`order`: the file to write (`record`) and those of all ranks (`peers`); the directories that the script may
     change (`writable`, the first with the script's own files); convert's helpers (`helpers`); and when to end: after so
-    many steps (`steps`), after the first step that ends later than `enough` seconds, and with a traceback after
-    `seconds`."""
+    many steps (`steps`), after a step that ends `enough` seconds after the first one or `latest` seconds after the
+    start, and with a traceback after `seconds`."""
 
     def __init__(self, order: Dict[str, Any]) -> None:
         self.order = order
         self.folder = os.path.realpath(order["writable"][0])
         self.flags = {"batch_norm": False, "random": False, "low_precision": False}
         self._helpers = os.path.realpath(order["helpers"])
-        self._enough = time.monotonic() + order["enough"]
+        self._enough = time.monotonic() + order["latest"]
         self._steps: List[Dict[str, Any]] = []
         self._backwards: List[Dict[str, Any]] = []
         self._samples: List[str] = []
@@ -94,6 +94,8 @@ class Recorder:
             }
         )
         self._backwards = []
+        if len(self._steps) == 1:
+            self._enough = min(self._enough, time.monotonic() + self.order["enough"])
         if len(self._steps) >= self.order["steps"] or time.monotonic() > self._enough:
             self.end("steps")
 

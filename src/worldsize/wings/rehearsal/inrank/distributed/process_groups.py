@@ -108,8 +108,17 @@ def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
         return init(**said)
     said.pop("pg_options", None)
     result = init(**{**said, "backend": "gloo"})
+    _wait_for_all()
     _nccl_groups[name_of(None)] = asked
     return result
+
+
+def _wait_for_all() -> None:
+    """Return once each rank has its connections. A rank that ends before (a script that only looks at its rank) closes
+    gloo's, and the others fail with "connectFullMesh failed"; NCCL connects with the first collective, so that no rank
+    fails so on GPUs."""
+    group: Any = torch.distributed.distributed_c10d._get_default_group()
+    group.barrier().wait()
 
 
 def _check_device_id(device: Any) -> None:
