@@ -47,6 +47,7 @@ RECIPES = {
         "1.7 GB",
         extras=("all",),
     ),
+    "conventions": Recipe(("torch.txt", "accelerate.txt", "tensorboard.txt", "conventions.txt"), "1.5 GB"),
     "tensorflow": Recipe(
         ("tensorflow.txt",), "1.8 GB", without_dependencies=("tensorflow-keras.txt",), pythons=TENSORFLOW_PYTHONS
     ),

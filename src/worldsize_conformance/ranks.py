@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from worldsize.plan.rank_variables import CONVENTIONS, VARIABLES
+from worldsize.plan.rank_variables import CONVENTIONS, ON_SLURM_ALONE, VARIABLES
 from worldsize_conformance.place import Place
 
 
@@ -24,6 +24,9 @@ def environments(place: Place, run: str, ranks: int) -> list[dict[str, str]]:
 
 OF_A_FRAMEWORK = ("JAX_LOCAL_DEVICE_IDS", "TF_CONFIG", "WORLDSIZE_HOSTFILE")
 """Not set for ranks of another one."""
+
+OF_SLURM_ITSELF = ("SLURM_JOB_NAME", *ON_SLURM_ALONE)
+"""On Slurm its own; elsewhere they may be left out."""
 
 OF_DATA_PARALLEL = ("WORLDSIZE_DATA_PARALLEL",)
 OF_A_DEBUGGER = ("WORLDSIZE_DEBUGGER",)
@@ -59,6 +62,7 @@ def test_every_rank_has_its_place_in_every_convention(place: Place) -> None:
             "AZ_BATCH_MASTER_NODE",
             "SLURM_GPUS_ON_NODE",
             *OF_A_FRAMEWORK,
+            *OF_SLURM_ITSELF,
             *OF_A_DEBUGGER,
             *OF_A_REHEARSAL,
             *OF_DATA_PARALLEL,

@@ -1,5 +1,6 @@
 """Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, lets it end a program that MPI
-or JAX would keep alive, lets gloo's threads end before the interpreter does, and changes nothing else.
+or JAX would keep alive, lets gloo's threads end before the interpreter does, takes a rank's place from processes that a
+launcher in its script gave another, and changes nothing else.
 
 Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
 or the distribution's own, further down the path, is run as it would have been.
@@ -21,6 +22,12 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _MAX_TEXT, _MAX_FRAMES, _MAX_CODE, _CONSEQUENCE_SECONDS = 20000, 50, 500, 30
 _RANK_PYTHON, _RESTART, _CHILD_SUFFIX = "WORLDSIZE_RANK_PYTHON", "TORCHELASTIC_RESTART_COUNT", ".child"
 _RANK_VARIABLES = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
+_OWN_PLACE = ("WORLDSIZE_RANK", "WORLDSIZE_LOCAL_RANK", "WORLDSIZE_WORLD_SIZE")
+_TORCH_PLACE = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+    "ROLE_WORLD_SIZE", "TORCHELASTIC_RUN_ID",
+)  # fmt: skip
+_MPI_PLACE = tuple("OMPI_COMM_WORLD_" + each for each in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE", "NODE_RANK"))
 _LAUNCHERS = frozenset(("torchrun", "deepspeed", "accelerate", "horovodrun", "colossalai", "composer"))
 _LAUNCHER_MODULES = ("torch.distributed.", "deepspeed.launcher.", "accelerate.commands.")
 
@@ -252,6 +259,16 @@ def _become_rank():
     os.close(log)
 
 
+def _forget_place_of_rank():
+    # type: () -> None
+    """Remove the rank's own place where a launcher that its script has started told this process another: torchrun by
+    torch's variables, mpirun by Open MPI's. DeepSpeed refuses two that differ, and accelerate goes by torch's."""
+    own, torch, mpi = ([os.environ.get(name) for name in names[:3]] for names in (_OWN_PLACE, _TORCH_PLACE, _MPI_PLACE))
+    if own in (torch, mpi) and torch != mpi and None not in torch + mpi:
+        for name in _TORCH_PLACE if torch == own else _MPI_PLACE:
+            os.environ.pop(name, None)
+
+
 def _forget_former_start():
     # type: () -> None
     """Remove what an earlier start of this rank has left: torchrun starts its ranks again after a failure."""
@@ -278,6 +295,7 @@ def _start():
     # type: () -> None
     if "WORLDSIZE_LAUNCH" in os.environ and "RANK" in os.environ:
         _become_rank()
+    _forget_place_of_rank()
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
         if os.environ.get(_RANK_PYTHON, "").partition(" ")[2] != _identity().partition(" ")[2]:
             os.environ[_RANK_PYTHON] = _identity()

@@ -100,6 +100,12 @@ def _gloo_controller(context: RankContext) -> object:
     return launcher_facts(context.plan.launcher).horovod_library
 
 
+def is_slurm_meant(plan: Plan) -> bool:
+    """Whether programs may take what looks like Slurm for it: on Slurm itself, whose own job id ranks see, in a batch
+    script, and where the job names the convention."""
+    return "SLURM_JOB_ID" in plan.kept or plan.batch is not None or "slurm" in plan.conventions
+
+
 def has_hostfile(plan: Plan) -> bool:
     """Whether the ranks, or what starts them, find the nodes listed in a file."""
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
@@ -194,7 +200,10 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("AZ_BATCH_HOST_LIST", "azureml", "run", "the nodes, by comma",
              lambda c: ",".join(h.name for h in c.world.hosts)),
     Variable("SLURM_JOB_ID", "slurm", "run", "an integer id of the run", lambda c: c.job_number),
-    Variable("SLURM_JOBID", "slurm", "run", "the same, older spelling", lambda c: c.job_number),
+    Variable("SLURM_JOBID", "slurm", "run", "the same, older spelling; on Slurm alone",
+             lambda c: c.job_number if is_slurm_meant(c.plan) else None),
+    Variable("SLURM_JOB_NAME", "slurm", "run", "`bash`, as in a session without a batch job; on Slurm the job's name",
+             lambda c: None if is_slurm_meant(c.plan) else "bash"),
     Variable("SLURM_STEP_ID", "slurm", "run", "the attempt, from 0", lambda c: c.plan.attempt),
     _number_row("SLURM_PROCID", "slurm", "rank", "this rank"),
     _number_row("SLURM_LOCALID", "slurm", "local rank", "this rank within its node"),
@@ -257,6 +266,18 @@ VARIABLES: tuple[Variable, ...] = (
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")
 """In force unless the job narrows them. The table's other rows are a framework's: in force where the plan names it."""
+
+ON_SLURM_ALONE = ("SLURM_JOBID",)
+"""Variables by which a framework believes in a Slurm that is not there: they are set where `is_slurm_meant`. Each has a
+test in tests/frameworks/conventions that fails with it.
+
+SLURM_JOBID  With it, Open MPI's mpirun asks Slurm for its nodes: in a rank's script it started nothing and failed with
+             "unable to find SLURM_NODELIST" (test_mpirun_in_ranks.py).
+
+By SLURM_JOB_ID Lightning logs to version_<job id> (test_lightning_ranks.py). It stays, since plain ranks of JAX find
+their place by it: SLURM_JOB_NAME says instead that there is no batch job. By Lightning's own rule a session of that
+name is none, and nothing else that was tried reads it.
+"""
 
 
 def variable_names(*scopes: str) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
 """How a convention's rank variables begin that the table leaves unset: no one value is right for all."""
 
 UNSET = "unset"
-_FREE = "TORCHELASTIC_ERROR_FILE"
-"""A rank variable that contradicts no plan: a job may have it name another file."""
+_FREE = ("TORCHELASTIC_ERROR_FILE", "SLURM_JOB_NAME")
+"""Rank variables that contradict no plan: a job may name another file, or itself."""
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -37,7 +37,7 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
     unknown = RendezvousResult("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
     found = []
     for variable in VARIABLES:
-        if variable.name not in wanted or variable.convention not in wanted_rows or variable.name == _FREE:
+        if variable.name not in wanted or variable.convention not in wanted_rows or variable.name in _FREE:
             continue
         values = {
             variable.value(RankContext(plan, unknown, node, rank, "\0", "\0"))

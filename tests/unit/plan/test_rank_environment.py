@@ -10,6 +10,7 @@ from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan, Rehearsa
 from worldsize.plan.rank_environment import convention_variables, rank_environment, scrub
 from worldsize.plan.rank_variables import (
     CONVENTIONS,
+    ON_SLURM_ALONE,
     VARIABLES,
     Host,
     RankContext,
@@ -88,7 +89,7 @@ def expected(rank: int, nodes: int, per_node: int) -> dict[str, str]:
         "AZUREML_PROCESS_NAME": "rank_%d" % rank,
         "AZ_BATCH_HOST_LIST": ",".join(hosts),
         "SLURM_JOB_ID": 1_795_000_000,
-        "SLURM_JOBID": 1_795_000_000,
+        "SLURM_JOB_NAME": "bash",
         "SLURM_STEP_ID": 3,
         "SLURM_PROCID": rank,
         "SLURM_LOCALID": local,
@@ -145,7 +146,7 @@ def test_elements_of_an_array_know_their_place_and_have_numbers_of_their_own():
     first, last = (convention_variables(context_of(plan_of(1, 1, array=ArrayElement(k, 3, "run")), 0)) for k in (0, 2))
     assert first == {**expected(0, 1, 1), **IN_ARRAY}
     assert {name for name in first if first[name] != last[name]} == {
-        "WORLDSIZE_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID",
+        "WORLDSIZE_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "CCP_JOBID",
     }  # fmt: skip
     assert (last["SLURM_ARRAY_TASK_ID"], last["SLURM_JOB_ID"]) == ("2", "1795000002")
 
@@ -172,7 +173,7 @@ def test_the_table_names_each_variable_once_and_says_what_it_means():
     of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL", "SLURM_GPUS_ON_NODE"}
     of_frameworks.add("WORLDSIZE_DEBUGGER")
     of_rehearsals = {"WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD"}
-    always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY)
+    always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY) | set(ON_SLURM_ALONE)
     assert set(names) - of_frameworks - of_rehearsals == always
     assert {variable.convention for variable in VARIABLES} >= {"worldsize", *CONVENTIONS}
     assert all(variable.meaning for variable in VARIABLES)
