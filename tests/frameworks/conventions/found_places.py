@@ -17,6 +17,14 @@ def say(**found):
 """
 """In one piece: several processes of a rank write to one log."""
 
+LEAVE = """
+import sys
+if "torch" in sys.modules and sys.modules["torch"].distributed.is_initialized():
+    sys.modules["torch"].distributed.destroy_process_group()
+"""
+"""The end of each program. A group of gloo that is left to the interpreter, as Lightning does, sometimes aborts the
+process with "terminate called without an active exception", after all its work."""
+
 
 def run(cli: Cli, command: str, world: str, environment: str, **keys: Any) -> Result:
     """The end of a run of plain ranks whose programs are those of an environment of this checkout. It is named by PATH:
@@ -29,7 +37,7 @@ def run(cli: Cli, command: str, world: str, environment: str, **keys: Any) -> Re
 
 def places(cli: Cli, program: str, world: str, environment: str, command: str = "python found.py", **keys: Any) -> Any:
     """What all processes of a run that succeeds have found, in the order of their ranks (`rank`)."""
-    cli.write("found.py", SAY + program)
+    cli.write("found.py", SAY + program + LEAVE)
     result = run(cli, command, world, environment, **keys)
     assert result.code == 0, result
     run_id = cli.latest()
