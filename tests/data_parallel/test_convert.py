@@ -222,7 +222,7 @@ def test_a_check_is_offered_at_a_terminal(trainings: Trainings) -> None:
     for answer, code, said in (("n", 0, ""), ("y", 1, "not checked: the original does not run")):
         cli.write("train.py", "raise SystemExit(3)\n" + SMALL)
         with Terminal(cli, "convert", "train.py", "--write") as terminal:
-            terminal.until("a copy without network (at most a minute)? [y/N]")
+            terminal.until("a copy without network (at most 60 s)? [y/N]")
             terminal.type(answer + "\n")
             assert terminal.end(100) == code and said in terminal.shown
         assert ("ddp" in cli.read_project("train.py")) == (code == 0)

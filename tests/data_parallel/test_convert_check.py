@@ -123,15 +123,6 @@ def test_ranks_that_wait_for_each_other(project: Project) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_had_too_little_time_is_not_wrong(project: Project) -> None:
-    """The converted one waits in each step, as a slow machine would have it."""
-    slow = ("    optimizer.step()", "    import time; time.sleep(30); optimizer.step()")
-    script = SCRIPT % "import time; time.sleep(4)"
-    obstacle = judge(project.trials(SHARED, AVERAGED, slow, text=script, seconds=12.0)).obstacle
-    assert obstacle is not None and "--timeout SECONDS gives it more" in obstacle.text, obstacle
-
-
-@pytest.mark.exhaustive
 def test_an_original_that_does_not_run(project: Project) -> None:
     trials = project.trials(text=SCRIPT % "raise FileNotFoundError('no data')")
     obstacle = judge(trials).obstacle

@@ -1,6 +1,6 @@
 """Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, lets it end a program that MPI
-or JAX would keep alive, lets gloo's threads end before the interpreter does, takes a rank's place from processes that a
-launcher in its script gave another, and changes nothing else.
+or JAX would keep alive, lets gloo's threads end before the interpreter does, removes the rank's place from processes
+to which a launcher in its script gave another one, and changes nothing else.
 
 Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
 or the distribution's own, further down the path, is run as it would have been.
@@ -94,7 +94,7 @@ def _write(kind, value, trace):
 
 def _mode_within(path):
     # type: (str) -> int
-    """The mode of a new file of the run: whoever may not read its directory may not read the file."""
+    """Return the mode for a new file of the run: readable and writable for those for whom its directory is."""
     return os.stat(os.path.dirname(path) or ".").st_mode & 0o666
 
 
@@ -135,7 +135,7 @@ def _is_launcher(process):
 
 def _is_failure_of_child(kind, value, path):
     # type: (Any, Any, str) -> bool
-    """Whether this exception only says that a child process has failed, which has told more in the file `path`."""
+    """Whether an exception says no more than that a child process failed, whose own exception is in the file `path`."""
     subprocess = sys.modules.get("subprocess")  # type: Any
     if subprocess is None or not issubclass(kind, subprocess.CalledProcessError):
         return False
@@ -261,8 +261,8 @@ def _become_rank():
 
 def _forget_place_of_rank():
     # type: () -> None
-    """Remove the rank's own place where a launcher that its script has started told this process another: torchrun by
-    torch's variables, mpirun by Open MPI's. DeepSpeed refuses two that differ, and accelerate goes by torch's."""
+    """Remove the variables that hold the rank's place if a launcher in its script gave this process another place, by
+    torch's variables (torchrun) or by Open MPI's (mpirun). DeepSpeed refuses two places; accelerate takes torch's."""
     own, torch, mpi = ([os.environ.get(name) for name in names[:3]] for names in (_OWN_PLACE, _TORCH_PLACE, _MPI_PLACE))
     if own in (torch, mpi) and torch != mpi and None not in torch + mpi:
         for name in _TORCH_PLACE if torch == own else _MPI_PLACE:
@@ -281,7 +281,7 @@ def _forget_former_start():
 
 
 class _MLflowFinder:
-    """Finds the modules that the entry points beside this file name, in the run's agent.pyz."""
+    """Imports MLflow's plug-ins, which the entry points beside this file name, from the run's agent.pyz."""
 
     def find_spec(self, name, path=None, target=None):
         # type: (str, Any, Any) -> Any

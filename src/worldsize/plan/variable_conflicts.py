@@ -51,7 +51,7 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
-    """Whether a name that the rows in force lack tells a rank who it is. TF_CONFIG does, where there are several
+    """Whether a variable that is in none of these rows tells a rank its place. TF_CONFIG does if there are several
     ranks."""
     if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False

@@ -29,7 +29,7 @@ Modules beside the script that it imports are converted with it. What is left to
 line, and marked in the file. Nothing is executed but by --check. To train a script as it is:
 worldsize run -w 2x4 --data-parallel -- python train.py"""
 
-_QUESTION = "Run its first steps, before and after, in a copy without network (at most a minute)?"
+_QUESTION = "Run its first steps, before and after, in a copy without network (at most %.0f s)?"
 _REFUSED = "nothing was converted; worldsize run --data-parallel may train it as it is"
 _WRONG, _NOT_CONVERTED = 1, 2
 
@@ -76,7 +76,7 @@ def convert(options: argparse.Namespace) -> int:
             show_document(outcome.files.diff())
     if not outcome.files.errors:
         is_offered = not is_json and options.words is None and can_ask()
-        if options.check or (is_offered and ask(_QUESTION)):
+        if options.check or (is_offered and ask(_QUESTION % options.timeout)):
             outcome = outcome._replace(check=_check(outcome.files, options.words or (), options.timeout))
         if options.write and outcome.exit_code == 0:
             outcome.files.write()

@@ -20,7 +20,7 @@ from worldsize.wings.convert.check.records import (
     Step,
     read_record,
 )
-from worldsize.wings.convert.check.trials import Trials
+from worldsize.wings.convert.check.trials import Trials, is_too_short
 from worldsize.wings.convert.check.verdict import CONVERTED, ORIGINAL, Finding, judge
 
 LINE = Place("train.py", 7)
@@ -119,6 +119,11 @@ def test_a_version_with_too_little_time_need_not_be_one_that_waits() -> None:
     assert verdict.obstacle is not None and not verdict.findings and not verdict.summary
     assert verdict.obstacle.text.endswith("the original alone took 20 of 60 s; --timeout SECONDS gives it more")
     assert judge(trials._replace(too_slow="")).findings[0].is_error
+
+
+def test_a_version_is_stuck_only_if_it_had_thrice_the_time_of_the_original() -> None:
+    assert is_too_short(given=20, taken=10) and is_too_short(given=29.9, taken=10)
+    assert not is_too_short(given=30, taken=10) and not is_too_short(given=50, taken=4)
 
 
 def test_a_process_that_was_given_up_before_its_script_began_has_waited(tmp_path: Path) -> None:

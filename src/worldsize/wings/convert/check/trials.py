@@ -22,6 +22,7 @@ from worldsize.wings.convert.check.records import TIMED_OUT, TIMEOUT, Record, re
 
 SECONDS = 60.0
 """For all three together."""
+_MOST_SECONDS = 24 * 3600.0
 STEPS = 4
 _ENOUGH = 0.15
 """The part of the time after whose first step the original need make no further one."""
@@ -30,7 +31,7 @@ _LATEST = 0.75
 _ORIGINAL, _ALONE = 0.4, 0.65
 """The parts of the time by which the original, and it and the result on one rank, have ended."""
 _SLOWER = 3
-"""How many times the original's time a version may take before it counts as one that waits."""
+"""How many times the original's time a version may take before it counts as stuck."""
 _LEFT_BEHIND = 5.0
 """Seconds for the other ranks, once one has failed."""
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -61,15 +62,15 @@ class Trials(NamedTuple):
     network: str = ""
     """Why the network could not be cut; "" where it was."""
     too_slow: str = ""
-    """Why a version that was given up need not be one that waits: it had too little time. "" where it had enough."""
+    """Why a version that was given up may be slow and not stuck; "" where all had time enough."""
 
 
 def run_trials(
     training: Training, directory: str, tell: Callable[[str], None], seconds: float = SECONDS
 ) -> Trials:  # fmt: skip
-    """Try a training in the empty directory `directory`, for at most `seconds`; `tell` gets what is being done. Leaves
-    no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
-    start = time.monotonic()
+    """Try a training in the empty directory `directory`, for at most `seconds`, and at most a day; `tell` gets what is
+    being done. Leaves no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
+    start, seconds = time.monotonic(), min(seconds, _MOST_SECONDS)
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
         os.mkdir(os.path.join(directory, name))
@@ -88,9 +89,15 @@ def run_trials(
         given = until - time.monotonic()
         records = trial.run("converted", ranks, len(original.steps), until)
         trials = trials._replace(alone=records) if ranks == 1 else trials._replace(two=records)
-        if given < _SLOWER * taken and any(record.end == TIMEOUT for record in records):
+        if any(record.end == TIMEOUT for record in records) and is_too_short(given, taken):
             trials = trials._replace(too_slow=f"the original alone took {taken:.0f} of {seconds:.0f} s")
     return trials
+
+
+def is_too_short(given: float, taken: float) -> bool:
+    """Whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took so long
+    (`taken`)."""
+    return given < _SLOWER * taken
 
 
 class _Trial:
@@ -216,7 +223,8 @@ def _wait(ranks: Sequence[subprocess.Popen[Any]], seconds: float) -> list[int]:
 
 
 def _note_timeout(log: str) -> None:
-    """Say in the log of a process that is given up, before it looks at its own time, what it would have said."""
+    """Write to the log of a process that was given up before its own timer ran, while it still imported torch, what the
+    timer would have written."""
     with open(log, "a", encoding="utf-8") as file:
         file.write(f"\n{TIMED_OUT}not yet in the script\n")
 

@@ -53,8 +53,8 @@ def has_cpu(group: Any) -> bool:
 
 
 def _is_undefined_for_all() -> bool:
-    """Whether a group whose backend nobody names has backends for all devices, as in older versions of
-    torch, and not for the accelerator alone."""
+    """Whether a group made without a backend's name has backends for all devices, as in older versions of torch; in
+    newer ones it has one for the accelerator alone."""
     c10d: Any = torch.distributed.distributed_c10d
     return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
 
@@ -114,9 +114,8 @@ def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _wait_for_all() -> None:
-    """Return once each rank has its connections. A rank that ends before (a script that only looks at its rank) closes
-    gloo's, and the others fail with "connectFullMesh failed"; NCCL connects with the first collective, so that no rank
-    fails so on GPUs."""
+    """Return once all ranks are connected. gloo connects here: if a rank ended earlier, its peers would fail with
+    "connectFullMesh failed". NCCL connects in the first collective, so on GPUs they do not."""
     group: Any = torch.distributed.distributed_c10d._get_default_group()
     group.barrier().wait()
 
