@@ -69,7 +69,7 @@ def run_trials(
     training: Training, directory: str, tell: Callable[[str], None], seconds: float = SECONDS
 ) -> Trials:  # fmt: skip
     """Try a training in the empty directory `directory`, for at most `seconds`, and at most a day; `tell` gets what is
-    being done. Leaves no process behind. Raises UsageError where there is no Python to try it with, or too much to copy."""
+    being done. Leaves no process behind. Raises UsageError where there is no Python, or too much to copy."""
     start, seconds = time.monotonic(), min(seconds, _MOST_SECONDS)
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
