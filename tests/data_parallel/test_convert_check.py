@@ -112,8 +112,16 @@ def test_a_conversion_that_fails_is_told_with_its_line(project: Project) -> None
     assert judge(trials).findings[0].text.startswith("on 1 rank it does not run: NameError: name 'optimiser' is not")
 
 
+@pytest.fixture
+def slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank of two begins seconds late, as where torch is imported from a slow disk."""
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "sitecustomize.py").write_text("import os, time\ntime.sleep(7 * ('RANK' in os.environ))\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "late"))
+
+
 @pytest.mark.exhaustive
-def test_ranks_that_wait_for_each_other(project: Project) -> None:
+def test_ranks_that_wait_for_each_other(project: Project, slow_start: None) -> None:
     waiting = ("    optimizer.step()", "    if ddp.RANK == 0: ddp.wait_for_all()\n    optimizer.step()")
     trials = project.trials(SHARED, AVERAGED, waiting, seconds=80.0)
     assert TIMEOUT in {rank.end for rank in trials.two}, trials

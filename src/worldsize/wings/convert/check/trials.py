@@ -119,22 +119,24 @@ class _Trial:
         folder = os.path.join(self._directory, copy)
         records = [f"{base}-{rank}.json" for rank in range(ranks)]
         logs = [f"{base}-{rank}.log" for rank in range(ranks)]
-        seconds = max(1.0, until - time.monotonic())
+        now = time.monotonic()
+        until = max(until, now + 1.0)
+        seconds = until - now
         is_original = copy == "original"
         commands = []
         for record in records:
             order = {
                 "record": record, "peers": records, "writable": [folder, os.path.join(self._directory, "temporary")],
-                "helpers": os.path.join(folder, self._training.helpers), "steps": steps, "seconds": seconds,
+                "helpers": os.path.join(folder, self._training.helpers), "steps": steps, "until": until,
                 "enough": self._enough if is_original else 2 * seconds,
-                "latest": _LATEST * seconds if is_original else 2 * seconds,
+                "latest": now + (_LATEST if is_original else 2) * seconds,
             }  # fmt: skip
             with open(record + ".order", "w", encoding="utf-8") as file:
                 json.dump(order, file)
             script = os.path.join(folder, self._training.script)
             commands.append([self._python, _START, record + ".order", script, *self._training.arguments])
         process = multiprocessing.get_context("fork").Process(
-            target=_run_ranks, args=(commands, logs, folder, self._environ(), seconds, base)
+            target=_run_ranks, args=(commands, logs, folder, self._environ(), until, base)
         )
         process.start()
         try:
@@ -169,9 +171,10 @@ def _gpu_count() -> int:
 
 def _run_ranks(
     commands: Sequence[Sequence[str]], logs: Sequence[str], folder: str, environ: Mapping[str, str],
-    seconds: float, base: str,
+    until: float, base: str,
 ) -> None:  # fmt: skip
-    """In a process of its own: cut the network off, start a rank for each command, and wait for their end."""
+    """In a process of its own: cut the network off, start a rank for each command, and wait for their end. `until`:
+    when they end themselves, by `time.monotonic`."""
     end_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     network = ""
@@ -186,7 +189,7 @@ def _run_ranks(
     try:
         for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
             ranks.append(_start(command, log, folder, {**environ, **_rank_variables(number, len(commands), port)}))
-        for number in _wait(ranks, seconds):
+        for number in _wait(ranks, until):
             _note_timeout(logs[number])
     except KeyboardInterrupt:
         pass
@@ -210,10 +213,10 @@ def _start(command: Sequence[str], log: str, folder: str, environ: Mapping[str, 
         )
 
 
-def _wait(ranks: Sequence[subprocess.Popen[Any]], seconds: float) -> list[int]:
+def _wait(ranks: Sequence[subprocess.Popen[Any]], until: float) -> list[int]:
     """Wait until all have ended. Those that go on after one has failed, or after their time, are given up: returns the
     numbers of the latter."""
-    until = time.monotonic() + seconds + _LEFT_BEHIND
+    until += _LEFT_BEHIND
     while any(rank.poll() is None for rank in ranks) and time.monotonic() < until:
         if any(rank.poll() for rank in ranks):
             until = min(until, time.monotonic() + _LEFT_BEHIND)

@@ -23,6 +23,8 @@ from . import random_draws, switches
 
 SEED = 20_011
 MOST_BACKWARDS = 200
+_LEAST = 0.1
+"""Seconds for a script whose time is over before it begins: enough to say so."""
 WAIT = 10.0
 """Seconds for the records of the other ranks, which may still need this rank's messages."""
 
@@ -30,15 +32,16 @@ WAIT = 10.0
 class Recorder:
     """`order`: the file to write (`record`) and those of all ranks (`peers`); the directories that the script may
     change (`writable`, the first with the script's own files); convert's helpers (`helpers`); and when to end: after so
-    many steps (`steps`), after a step that ends `enough` seconds after the first one or `latest` seconds after the
-    start, and with a traceback after `seconds`."""
+    many steps (`steps`), after a step that ends `enough` seconds after the first one or after the moment `latest`, and
+    with a traceback at `until`. Moments are of `time.monotonic`, which all processes of a machine share: until torch is
+    imported, time goes by."""
 
     def __init__(self, order: Dict[str, Any]) -> None:
         self.order = order
         self.folder = os.path.realpath(order["writable"][0])
         self.flags = {"batch_norm": False, "random": False, "low_precision": False}
         self._helpers = os.path.realpath(order["helpers"])
-        self._enough = time.monotonic() + order["latest"]
+        self._enough = order["latest"]
         self._steps: List[Dict[str, Any]] = []
         self._backwards: List[Dict[str, Any]] = []
         self._samples: List[str] = []
@@ -161,7 +164,7 @@ def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         order = json.load(file)
     faulthandler.enable()
-    faulthandler.dump_traceback_later(order["seconds"], exit=True)
+    faulthandler.dump_traceback_later(max(_LEAST, order["until"] - time.monotonic()), exit=True)
     recorder = Recorder(order)
     del sys.argv[:2]
     sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
