@@ -6,7 +6,8 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from slurm import boot, processes
@@ -89,8 +90,7 @@ class Nodes(Reach):
 
     def kill_slurmd(self, node: str, number: int = signal.SIGKILL) -> None:
         """Jobs go on: each has a slurmstepd of its own."""
-        for process in self.daemons("slurmd", node):
-            os.kill(process.pid, number)
+        _signal(self.daemons("slurmd", node), number)
         if number != signal.SIGSTOP:
             self.until(lambda: not self.daemons("slurmd", node), "slurmd did not end")
 
@@ -98,8 +98,7 @@ class Nodes(Reach):
         """Starts it where it does not run, lets it go on where it was stopped. A node that boots starts its own."""
         self.until(lambda: self.is_booted(node), "%s did not boot" % node)
         running = self.daemons("slurmd", node)
-        for process in running:
-            os.kill(process.pid, signal.SIGCONT)
+        _signal(running, signal.SIGCONT)
         if not running:
             self.run(self.on_node(node, ["slurmd"]))
         self._wait_up(node, wait)
@@ -128,8 +127,7 @@ class Nodes(Reach):
     def start_controller(self) -> None:
         """Starts it, or lets it go on after SIGSTOP; it answers on return."""
         running = self.daemons("slurmctld")
-        for process in running:
-            os.kill(process.pid, signal.SIGCONT)
+        _signal(running, signal.SIGCONT)
         if not running:
             boot.boot_controller(self)
         self.until(lambda: "UP" in self.command("scontrol", "ping", check=False), "slurmctld did not answer")
@@ -150,3 +148,10 @@ def end_process(pid: int, number: int, patience: float) -> None:
         pass
     finally:
         os.close(watched)
+
+
+def _signal(daemons: Iterable[Process], number: int) -> None:
+    """A daemon that has just been started is two processes for a moment: the first ends, and the second stays."""
+    for process in daemons:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
