@@ -76,7 +76,7 @@ $(VENV)/.stamp-test: requirements/test.txt requirements/light.txt | $(VENV)/.sta
 	@$(PIP_INSTALL) --quiet --requirement requirements/test.txt
 	@touch $@
 
-test: environments system ## every capability once, for real: 21 to 24 minutes (PART=unit|local|slurm|… for one part, SLURM=24.11 for Slurm on that release, TEST_ARGS=… for pytest)
+test: environments system ## every capability once, for real: 17 to 28 minutes (PART=unit|local|slurm|… for one part, SLURM=24.11 for Slurm on that release, TEST_ARGS=… for pytest)
 	@$(if $(PART)$(SLURM)$(TEST_ARGS),,$(CHECK))
 	@$(TESTS) standard $(PARTS) $(TEST_ARGS)
 

@@ -242,6 +242,9 @@ def test_a_run_that_waits_for_nodes_says_for_which_and_why(tmp_path: Path) -> No
     assert with_startup_wait(paths, STARTING, PLAN) == STARTING, "they may be on their way"
     os.utime(paths.rendezvous, (1.0, 1.0))
     assert with_startup_wait(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
+    for damaged in ("{}", '{"time": 1.0}', '{"event": "unjoined"}', '{"event": "unjoined", "text": null}'):
+        Path(paths.events(2)).write_text(damaged + "\n")
+        assert with_startup_wait(paths, STARTING, PLAN).message == "the head waits for the agent of nodes 1,3"
     Path(paths.events(2)).write_text('{"event": "unjoined", "text": "node 2 could not"}\n')
     assert with_startup_wait(paths, STARTING, PLAN).message == "node 2 could not"
 

@@ -40,9 +40,9 @@ def _unjoined_message(paths: RunPaths, nodes: int) -> str:
         return ""
     missing = []
     for node_rank in range(1, nodes):
-        told = [event["text"] for event in read_events(paths, node_rank) if event["event"] == "unjoined"]
-        if told:
-            return str(told[0])
+        for event in read_events(paths, node_rank):
+            if event.get("event") == "unjoined" and isinstance(event.get("text"), str):
+                return str(event["text"])
         if not os.path.exists(paths.events(node_rank)):
             missing.append(node_rank)
     if not missing:
