@@ -23,6 +23,9 @@ ENTER = "scripts/environments/enter-root.sh"
 DISTRIBUTION = ("/bin", "/sbin", "/lib", "/usr", "/etc", "/var", "/run", "/boot")
 """What a process in a root sees of that; everything else is this machine's."""
 
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+"""Variables that name a file of certificates: where a network has its own, no other file knows its servers."""
+
 STARTS = "import bz2, ctypes, lzma, readline, sqlite3, ssl, uuid"
 
 
@@ -69,11 +72,13 @@ def inside(root: str) -> list[str]:
 
 
 def seen() -> list[str]:
-    """Where this Python, this checkout and the environments lie, as far as a root has its own files there."""
+    """Where this Python, this checkout, the environments and the certificates that are asked for lie, as far as a root
+    has its own files there."""
     if sys.base_prefix == "/usr":
         name = "python%d.%d" % sys.version_info[:2]
         base = ["/usr/bin/python3", "/usr/bin/" + name, "/usr/lib/" + name]  # an environment names the first
     else:
         base = [sys.base_prefix]
-    needed = (*base, sys.prefix, ROOT, os.path.join(cache_directory(), "environments"))
+    certificates = {os.path.realpath(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)}
+    needed = (*base, sys.prefix, ROOT, os.path.join(cache_directory(), "environments"), *sorted(certificates))
     return [path for path in needed if path.startswith(tuple(name + "/" for name in DISTRIBUTION))]

@@ -95,8 +95,24 @@ def test_a_root_is_made_once_and_again_when_a_script_changes(tmp_path: Path, mon
     assert len(cache.remove_unused(str(tmp_path / "cache"), used + 40 * 86400)) == 2
 
 
+@pytest.fixture
+def without_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in roots.CERTIFICATES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_certificates_that_are_asked_for_are_seen(monkeypatch: pytest.MonkeyPatch, without_certificates: None) -> None:
+    """Once each, where a root has its own."""
+    one, two = "/etc/ssl/one.pem", "/home/anna/two.pem"
+    for name, path in zip(roots.CERTIFICATES, (one, one, two, ""), strict=True):
+        monkeypatch.setenv(name, path)
+    assert [path for path in roots.seen() if path.endswith(".pem")] == [one]
+
+
 @pytest.mark.parametrize("base", ["/usr", "/usr/local", "/home/anna/pythons/3.11"])
-def test_the_interpreter_is_seen_wherever_it_lies(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_is_seen_wherever_it_lies(
+    base: str, monkeypatch: pytest.MonkeyPatch, without_certificates: None
+) -> None:
     monkeypatch.setattr(sys, "base_prefix", base)
     monkeypatch.setattr(sys, "prefix", "/var/lib/tests/.venv")
     monkeypatch.setenv("WORLDSIZE_TEST_CACHE", "/var/cache/tests")
