@@ -65,6 +65,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         for name in ("register_forward_hook", "register_forward_pre_hook"):
             replace(torch.nn.Module, name, self._add_hook)
         replace(torch.optim.Optimizer, "zero_grad", self._without_following)
+        replace(torch.autograd.Variable, "__new__", self._wrap)
         register_optimizer_step_pre_hook(self._begin_step)
         register_optimizer_step_post_hook(self._end_step)
         for name in ("pack_padded_sequence", "pad_packed_sequence"):
@@ -151,6 +152,12 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             self.resume()
 
     # Calls
+
+    def _wrap(self, original: Any, kind: Any, *values: Any, **keywords: Any) -> Any:
+        """`Variable(x)`, of which torch does not call the mode: another tensor of the same values."""
+        made = original(kind, *values, **keywords)
+        part = self.table.get(values[0] if values else keywords.get("data"))
+        return made if part is None else self.table.put(made, part)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
