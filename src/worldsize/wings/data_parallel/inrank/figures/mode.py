@@ -264,7 +264,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
     def _run_alone(self, function: Any, values: Any, keywords: Any) -> Any:
         """Run a function without following, and note what its results are, by their sizes."""
         if not any(each in self.table for each in tensors_in((values, keywords))):
-            values = self._cut(values)
+            values, keywords = self._cut((values, keywords))
         own_values, own_keywords = mapped(values, local_number), mapped(keywords, local_number)
         with self.paused():
             made = function(*own_values, **own_keywords)
@@ -283,19 +283,16 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return part is not None and part.kind == ROWS and bool(part.padded)
 
     def _cut(self, values: Any) -> Any:
-        """The arguments of a model, which gets nothing of the slice: a tensor with as many rows as the present batch,
-        such as of what NumPy has made of it, is cut to the slice."""
+        """The arguments of a model, which gets nothing of the slice: tensors with as many rows as the present batch,
+        such as of what NumPy has made of it, are cut to the slice. Numbers alone, one for each row, are none."""
         batch = self._training.asked
         if not batch.sliced or not torch.is_grad_enabled():
             return values
-
-        def cut(each: Any) -> Any:
-            of_batch = isinstance(each, torch.Tensor) and each.dim() > 1 and each.shape[0] == batch.total
-            return (
-                self.rules.cutter.cut(each) if of_batch and not each.requires_grad and each not in self.table else each
-            )
-
-        return mapped(values, cut)
+        found = [each for each in tensors_in(values) if each.dim() and each.shape[0] == batch.total]
+        cut = {id(each) for each in found if not each.requires_grad and each not in self.table}
+        if not any(each.dim() > 1 and id(each) in cut for each in found):
+            return values
+        return mapped(values, lambda each: self.rules.cutter.cut(each) if id(each) in cut else each)
 
 
 def _makes_figures(code: Any) -> bool:
