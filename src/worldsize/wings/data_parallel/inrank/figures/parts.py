@@ -98,6 +98,12 @@ class PartTable:
         self._known[key] = (weakref.ref(tensor, lambda _: self._known.pop(key, None)), part)
         return tensor
 
+    def put_variable(self, original: Any, kind: Any, *values: Any, **keywords: Any) -> Any:
+        """`Variable(x)`, of which torch does not call the mode: another tensor of the same values."""
+        made = original(kind, *values, **keywords)
+        part = self.get(values[0] if values else keywords.get("data"))
+        return made if part is None else self.put(made, part)
+
     def drop(self, tensor: Any) -> None:
         self._known.pop(id(tensor), None)
 
@@ -121,7 +127,7 @@ def mapped(value: Any, change: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple) or kind is torch.Size:
         made = [mapped(each, change) for each in value]
-        return made if kind is list else tuple(made)
+        return made if kind is list else tuple(made) if kind is tuple else torch.Size(made)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return kind(*(mapped(each, change) for each in value))
     if kind is dict:
