@@ -13,7 +13,7 @@ import torch
 
 from ..loss_graph import IS_SUM
 from ..rank_state import Training, user_place
-from .batch_size import made_size
+from .batch_size import BatchSize, made_size
 from .call import Call
 from .cut_arguments import Cutter
 from .exchange import Exchange
@@ -79,7 +79,14 @@ class TensorRules:
 
     def _make(self, call: Call) -> Any:
         """Make a tensor, perhaps with the size of a batch, such as `torch.zeros(len(x), 3)`."""
-        made = call.run_own()
+        if call.name in VIEWS and _has_whole_rows(call):
+            return call.function(*call.args, **call.kwargs)
+        try:
+            made = call.run_own()
+        except RuntimeError:
+            if call.name not in VIEWS:
+                raise
+            return call.function(*call.args, **call.kwargs)
         if isinstance(made, torch.Tensor) and call.name not in ARITHMETIC and made not in self._table:
             shapes = self._shapes.infer(call.function, call.args, call.kwargs)
             dims = scaled_dims(made, shapes[0]) if shapes else []
@@ -279,3 +286,10 @@ class TensorRules:
             return Part(ROWS, 0, runs)
         read = self._read_loss(made) if made.dim() == 0 and made.requires_grad else None
         return read or Part(OPEN)
+
+
+def _has_whole_rows(call: Call) -> bool:
+    """Whether a tensor that is viewed has as many rows as the whole batch, whose size is among the arguments."""
+    sizes = [size for each in call.args[1:] for size in (each if isinstance(each, (list, tuple)) else (each,))]
+    rows = call.tensors[0].shape[:1] if call.tensors else ()
+    return any(type(size) is BatchSize and tuple(rows) == (int(size),) for size in sizes)
