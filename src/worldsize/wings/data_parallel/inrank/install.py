@@ -16,11 +16,12 @@ from . import file_patches
 from .batch_norm import BatchNormPatch
 from .batch_slices import size_of, slice_of
 from .cropped_batches import CroppedBatches
+from .figures.drawn_rows import DrawnRows
 from .gradient_reducer import GradientReducer
 from .guards import Guards
 from .loader_pass import RankParts
 from .loader_patches import LoaderPatches
-from .random_streams import RandomPatches
+from .random_draws import RandomPatches
 from .rank_state import NO_BATCH, Training, refusal, user_place
 
 PARTS: RankParts | None = None
@@ -52,7 +53,7 @@ def _install_random_numbers(parts: RankParts) -> None:
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
     torch.manual_seed(seed)
-    patches = RandomPatches(parts.training, parts.streams, follower.note_rows, follower.is_following)
+    patches = RandomPatches(parts.training, parts.streams, DrawnRows(parts.training, follower))
     patches.install()
 
     def install_numpy(numpy: Any) -> None:

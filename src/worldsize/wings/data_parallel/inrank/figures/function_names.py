@@ -49,7 +49,7 @@ ARITHMETIC = ADDING | SCALING | {
 }  # fmt: skip
 """These compute with the numbers that they get; all others make shapes of them, or places."""
 
-RANDOM = frozenset(("multinomial", "bernoulli", "poisson", "binomial"))
+RANDOM = frozenset(("multinomial", "bernoulli", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet"))
 """These draw for each sample by its own numbers."""
 
 VIEWS = frozenset(("view", "reshape", "unflatten", "expand", "_unsafe_view"))

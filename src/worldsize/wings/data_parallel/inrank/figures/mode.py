@@ -31,7 +31,7 @@ _MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
 
 
 class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
-    """The mode of one rank.
+    """The mode of one rank. `model_part`: of what the model that is running got, the first that is known.
 
     `read_loss` gives the part of a loss by its graph, and None where the graph does not tell. Within `shared_numbers`,
     random numbers are drawn alike on all ranks.
@@ -59,13 +59,14 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         self._has_hooks = False
         self._known_names: dict[Any, tuple[str, bool]] = {}
         self._plain_models: dict[type, bool] = {}
+        self.model_part: Part | None = None
 
     def install(self) -> None:
         replace(torch.nn.Module, "__call__", self._call_module)
         for name in ("register_forward_hook", "register_forward_pre_hook"):
             replace(torch.nn.Module, name, self._add_hook)
         replace(torch.optim.Optimizer, "zero_grad", self._without_following)
-        replace(torch.autograd.Variable, "__new__", self._wrap)
+        replace(torch.autograd.Variable, "__new__", self.table.put_variable)
         register_optimizer_step_pre_hook(self._begin_step)
         register_optimizer_step_post_hook(self._end_step)
         for name in ("pack_padded_sequence", "pad_packed_sequence"):
@@ -87,10 +88,6 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
                     self.table.put(tensor, rows_of(local, dim))
         self.resume()
         return self.lengths.with_lists(data, local, total) if dim == 0 else data
-
-    def note_rows(self, made: Any) -> Any:
-        """Note that a tensor, or an array, which has a row for each of the slice's samples, is of the slice."""
-        return self.table.put(made, rows_of(made.shape[0])) if isinstance(made, torch.Tensor) else made
 
     def whole_in(self, value: Any) -> Any:
         """The value with the tensors in it that are of the slice as the whole batch's."""
@@ -152,12 +149,6 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             self.resume()
 
     # Calls
-
-    def _wrap(self, original: Any, kind: Any, *values: Any, **keywords: Any) -> Any:
-        """`Variable(x)`, of which torch does not call the mode: another tensor of the same values."""
-        made = original(kind, *values, **keywords)
-        part = self.table.get(values[0] if values else keywords.get("data"))
-        return made if part is None else self.table.put(made, part)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -266,8 +257,13 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         if not any(each in self.table for each in tensors_in((values, keywords))):
             values, keywords = self._cut((values, keywords))
         own_values, own_keywords = mapped(values, local_number), mapped(keywords, local_number)
+        parts = [self.table.get(each) for each in tensors_in((values, keywords))]
         with self.paused():
-            made = function(*own_values, **own_keywords)
+            self.model_part = next((part for part in parts if part is not None), None)
+            try:
+                made = function(*own_values, **own_keywords)
+            finally:
+                self.model_part = None
             if not self._training.active:
                 return made
             padded = next((each for each in tensors_in((values, keywords)) if self._is_padded(each)), None)

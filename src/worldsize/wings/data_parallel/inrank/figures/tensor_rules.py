@@ -69,7 +69,7 @@ class TensorRules:
         if OPEN in kinds:
             return self._whole.note_open(call.run_own())
         if name in RANDOM and ROWS in kinds:
-            with self._shared_numbers(), torch.no_grad():
+            with self._shared_numbers(), torch.set_grad_enabled(call.has_gradient and call.name == "_standard_gamma"):
                 return self._run_mixing(call)
         if WHOLE in kinds:
             return self._whole.run(call)
