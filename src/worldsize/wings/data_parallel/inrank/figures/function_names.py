@@ -74,6 +74,7 @@ ALONG = {
 }  # fmt: skip
 """Functions that mix the elements along one dimension, with the place of the argument `dim`; None: all dimensions."""
 
+_MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
 _LAST = frozenset(
     ("topk", "sort", "argsort", "kthvalue", "softmax", "log_softmax", "softmin", "diff", "cosine_similarity")
 )
@@ -124,3 +125,9 @@ def _missing_dim(name: str) -> int | None:
     if name in _DEFAULTS:
         return _DEFAULTS[name]
     return -1 if name in _LAST else 0 if name in _DEFAULT_FIRST else None
+
+
+def makes_figures(code: Any) -> bool:
+    """Whether a function takes numbers out of tensors, or computes losses, by the names in it."""
+    names = {*code.co_names, *code.co_varnames}
+    return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)

@@ -18,7 +18,7 @@ from ..rank_state import Training, is_user_code, replace
 from .batch_size import BatchSize, local_number
 from .collated_slices import CollatedSlices, rows_of
 from .exchange import Exchange
-from .function_names import LEAVING, READING, SIZES, UNTOUCHED, plain_name
+from .function_names import LEAVING, READING, SIZES, UNTOUCHED, makes_figures, plain_name
 from .indexing import Indexing
 from .lengths import Lengths
 from .parts import ROWS, Part, PartTable, mapped, tensors_in
@@ -26,8 +26,6 @@ from .reading import Reading
 from .special_functions import SpecialFunctions
 from .tensor_rules import TensorRules
 from .whole_batch import WholeBatch
-
-_MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
 
 
 class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
@@ -67,6 +65,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             replace(torch.nn.Module, name, self._add_hook)
         replace(torch.optim.Optimizer, "zero_grad", self._without_following)
         replace(torch.autograd.Variable, "__new__", self.table.put_variable)
+        replace(torch.Tensor, "__reduce_ex__", self._reduce)
         register_optimizer_step_pre_hook(self._begin_step)
         register_optimizer_step_post_hook(self._end_step)
         for name in ("pack_padded_sequence", "pad_packed_sequence"):
@@ -149,6 +148,10 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             self.resume()
 
     # Calls
+
+    def _reduce(self, original: Any, tensor: Any, protocol: Any) -> Any:
+        """Copy, or pickle, the whole batch's values: torch does not call the mode for it."""
+        return original(self.whole_in(tensor) if self.is_following() else tensor, protocol)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -248,7 +251,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         kind = type(module)
         if kind not in self._plain_models:
             code = getattr(kind.forward, "__code__", None)
-            makes = code is not None and is_user_code(code.co_filename) and _makes_figures(code)
+            makes = code is not None and is_user_code(code.co_filename) and makes_figures(code)
             self._plain_models[kind] = not makes
         return self._plain_models[kind]
 
@@ -289,9 +292,3 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         if not any(each.dim() > 1 and id(each) in cut for each in found):
             return values
         return mapped(values, lambda each: self.rules.cutter.cut(each) if id(each) in cut else each)
-
-
-def _makes_figures(code: Any) -> bool:
-    """Whether a function takes numbers out of tensors, or computes losses, by the names in it."""
-    names = {*code.co_names, *code.co_varnames}
-    return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)
