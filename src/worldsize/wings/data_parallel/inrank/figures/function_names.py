@@ -70,16 +70,33 @@ ALONG = {
     "tensor_split": 2, "unbind": 1, "take": None, "repeat": None, "tile": None, "flipud": None, "unique": None,
     "tril": None, "triu": None, "cov": None, "corrcoef": None, "masked_select": None, "softmin": 1,
     "cosine_similarity": 2,
+    "glu": 1, "rot90": 2, "scatter_reduce": 1, "index_reduce": 1, "put": None, "gradient": None, "cross": 2,
+    "cumulative_trapezoid": 9, "diag": None, "diagonal_scatter": None, "fill_diagonal": None, "block_diag": None,
+    "cartesian_prod": None, "combinations": None, "kron": None, "hsplit": None, "vsplit": None, "histogram": None,
+    "unique_consecutive": None, "isin": None, "searchsorted": None, "bucketize": None,
+    "fft_fft": 2, "fft_ifft": 2, "fft_rfft": 2, "fft_irfft": 2, "fft_hfft": 2, "fft_ihfft": 2, "fft_fft2": 2,
+    "fft_ifft2": 2, "fft_rfft2": 2, "fft_irfft2": 2, "fft_hfft2": 2, "fft_ihfft2": 2, "fft_fftn": 2, "fft_ifftn": 2,
+    "fft_rfftn": 2, "fft_irfftn": 2, "fft_hfftn": 2, "fft_ihfftn": 2, "fft_fftshift": 1, "fft_ifftshift": 1,
     "cdist": None, "pdist": None, "batch_norm": None, "shuffle": None, "masked_scatter": None, "select_scatter": 2,
 }  # fmt: skip
 """Functions that mix the elements along one dimension, with the place of the argument `dim`; None: all dimensions."""
 
+_MATRIX = frozenset((
+    "svd", "svdvals", "qr", "pinv", "pinverse", "lstsq", "matrix_rank", "cond", "det", "slogdet", "logdet", "inv",
+    "inverse", "cholesky", "eig", "eigh", "eigvals", "eigvalsh", "matrix_norm", "matrix_exp", "matrix_power", "lu",
+    "lu_factor", "lu_factor_ex", "solve", "solve_triangular", "nuclear_norm", "geqrf", "householder_product",
+    "ldl_factor", "inv_ex", "cholesky_ex", "lobpcg", "pca_lowrank", "svd_lowrank", "scaled_dot_product_attention",
+))  # fmt: skip
+"""Functions of matrices, which lie in the last two dimensions."""
+
 _MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
-_LAST = frozenset(
-    ("topk", "sort", "argsort", "kthvalue", "softmax", "log_softmax", "softmin", "diff", "cosine_similarity")
-)
+_LAST = frozenset((
+    "topk", "sort", "argsort", "kthvalue", "softmax", "log_softmax", "softmin", "diff", "cosine_similarity", "glu",
+    "cumulative_trapezoid", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft", "fft_ihfft",
+))  # fmt: skip
+_LAST_TWO = frozenset(("fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2"))
 _DEFAULT_FIRST = frozenset(("split", "chunk", "tensor_split", "unbind"))
-_DEFAULTS = {"normalize": 1, "cosine_similarity": 1}
+_DEFAULTS = {"normalize": 1, "cosine_similarity": 1, "rot90": (0, 1)}
 
 
 def plain_name(function: Any) -> tuple[str, bool]:
@@ -107,6 +124,14 @@ _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod",
 def mixed_dim(name: str, args: Any, kwargs: Any, dims: int) -> Any:
     """Which dimension, or dimensions, a function mixes: an empty tuple for one that works on each element, or sample,
     by itself; None for all."""
+    bare = name.split("_", 1)[1] if name.startswith(("linalg_", "special_")) else name
+    if bare in _MATRIX:
+        return (dims - 2, dims - 1)
+    if bare == "diagonal":
+        defaults = (0, 1) if bare == name else (-2, -1)
+        given = dict(zip(("offset", "dim1", "dim2"), args[1:]), **kwargs)
+        return tuple(given.get(key, default) % dims for key, default in zip(("dim1", "dim2"), defaults))
+    name = bare
     if name not in ALONG:
         return ()
     place = ALONG[name]
@@ -121,9 +146,11 @@ def mixed_dim(name: str, args: Any, kwargs: Any, dims: int) -> Any:
     return tuple(each % dims if dims else 0 for each in found)
 
 
-def _missing_dim(name: str) -> int | None:
+def _missing_dim(name: str) -> Any:
     if name in _DEFAULTS:
         return _DEFAULTS[name]
+    if name in _LAST_TWO:
+        return (-2, -1)
     return -1 if name in _LAST else 0 if name in _DEFAULT_FIRST else None
 
 
