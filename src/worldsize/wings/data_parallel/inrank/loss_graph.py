@@ -116,7 +116,9 @@ class LossReading:
             return False
         counts = name.startswith("NllLoss")  # whatever its rows are, it tells of how many it is the mean
         if not (counts or self._is_batch_shape(sizes)) or not (fused or _is_over_batch(node)):
-            if fused:
+            if fused and node._saved_reduction == 1:
+                self.means += 1
+            elif fused:
                 self.opaque.append(name)
             return fused
         if name == "Sum" or (fused and node._saved_reduction == 2):
