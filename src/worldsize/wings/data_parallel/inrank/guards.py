@@ -87,7 +87,8 @@ class Guards:
         self._refuse_without_batches("steps", training.steps, _PATIENCE)
         self._check_batch_norm()
         if training.used and (training.steps in _COMPARED_STEPS or training.steps % _EVERY == 0):
-            self._compare([tensor for group in optimizer.param_groups for tensor in group["params"]])
+            every = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+            self._compare([tensor for tensor in every if not self._models.is_of_slice(tensor)])
 
     def _backward(self, original: Any, *values: Any, **keywords: Any) -> None:
         """Check after each backward what steps check otherwise: scripts that step by hand come to no optimizer's

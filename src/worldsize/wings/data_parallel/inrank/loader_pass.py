@@ -21,6 +21,7 @@ class RankParts:
         self.models = Models(training)
         self.streams = RandomStreams(training)
         self.values = PrintedValues(training, self.streams)
+        self.models.is_of_slice = self.values.follower.table.has_rows
         self.loops: dict[Any, str] = {}
 
     def start_pass(self, loader: Any) -> None:

@@ -17,7 +17,8 @@ class Models:
     would be otherwise.
 
     Both in the order in which they came, which is the same on all ranks. `version` grows with each; `agreed`:
-    references to what optimizers hold, in an order that all ranks have agreed on.
+    references to what optimizers hold, in an order that all ranks have agreed on. `is_of_slice(tensor)`: whether a
+    tensor has a row for each of the slice's samples, as a perturbation of a batch has, which is no weight.
     """
 
     def __init__(self, training: Training) -> None:
@@ -32,6 +33,7 @@ class Models:
         self.version = 0
         self._equal_version = -1
         self.agreed: list[Any] = []
+        self.is_of_slice: Callable[[Any], bool] = lambda tensor: False
 
     def install(self) -> None:
         replace(torch.nn.Module, "__init__", self._init)
@@ -48,7 +50,8 @@ class Models:
 
     def _add_param_group(self, original: Any, optimizer: Any, param_group: Any) -> None:
         original(optimizer, param_group)
-        for tensor in optimizer.param_groups[-1]["params"]:
+        found = [tensor for tensor in optimizer.param_groups[-1]["params"] if not self.is_of_slice(tensor)]
+        for tensor in found:
             self._held.pop(id(tensor), None)  # of a former tensor with this id: the order is the same on all ranks
             self._held[id(tensor)] = tensor
         self._owners = None

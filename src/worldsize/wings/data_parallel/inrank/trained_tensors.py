@@ -45,6 +45,7 @@ class TrainedTensors:
         local = self._training.batch.local
         for tensor in graph_leaves(roots):
             of_data = not isinstance(tensor, torch.nn.Parameter) and tensor.dim() and tensor.shape[0] == local
+            of_data = of_data or self._models.is_of_slice(tensor)
             if not self._is_known(tensor) and (self._models.is_held(tensor) or not of_data):
                 self._add(weakref.ref(tensor))
 

@@ -93,6 +93,10 @@ class PartTable:
         found = self._known.get(id(tensor))
         return None if found is None else found[1]
 
+    def has_rows(self, tensor: Any) -> bool:
+        part = self.get(tensor)
+        return part is not None and part.kind == ROWS
+
     def put(self, tensor: Any, part: Part) -> Any:
         key = id(tensor)
         self._known[key] = (weakref.ref(tensor, lambda _: self._known.pop(key, None)), part)
