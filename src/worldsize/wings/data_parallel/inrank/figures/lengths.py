@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -47,9 +47,12 @@ _SAMPLES: dict[type, Any] = {list: SampleList, tuple: SampleTuple}
 
 
 class Lengths:
-    def __init__(self, training: Training, table: PartTable) -> None:
+    """`is_following`: whether the batch's sizes are known as such, and not, as inside models, plain numbers."""
+
+    def __init__(self, training: Training, table: PartTable, is_following: Callable[[], bool]) -> None:
         self._training = training
         self._table = table
+        self._is_following = is_following
         self._seen: set[int] = set()
         self._count = 0
 
@@ -91,6 +94,8 @@ class Lengths:
     def length(self, value: Any) -> int:
         """How many elements there are."""
         found = builtins.len(value)
+        if not self._is_following():
+            return found
         if isinstance(value, torch.Tensor):
             part = self._table.get(value)
             if part is not None and part.kind == ROWS and part.dim == 0 and self._training.active:

@@ -51,7 +51,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         self._special = SpecialFunctions(training.size, self.table, self.whole, self.rules, self.indexing)
         self.reading = Reading(training, self.table, self.exchange)
         self.slices = CollatedSlices(training, self.table, self.exchange)
-        self.lengths = Lengths(training, self.table)
+        self.lengths = Lengths(training, self.table, self.is_following)
         self._on = self._off = False
         self._watched: tuple[Any, Any, Callable[[Any, bool], Any]] | None = None
         self._has_hooks = False
