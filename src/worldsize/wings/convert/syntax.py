@@ -39,8 +39,9 @@ def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExp
 
 @lru_cache(maxsize=1 << 18)
 def children(node: cst.CSTNode) -> tuple[Any, ...]:
-    """What libcst computes anew each time, which is slow."""
-    return tuple(node.children)
+    """What libcst computes anew each time, which is slow; without the names of arguments, which have no value there."""
+    name = node.keyword if isinstance(node, cst.Arg) else node.name if isinstance(node, cst.Param) else None
+    return tuple(each for each in node.children if each is not name)
 
 
 @lru_cache(maxsize=1 << 16)
