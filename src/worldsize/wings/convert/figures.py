@@ -32,7 +32,7 @@ _TOLD = (
 )  # fmt: skip
 _NOT_TOLD = ("backward", "manual_backward", "zero_grad", "train", "eval", "unscale_", "save", "main_only")
 _LEAVES = (cst.Break, cst.Continue, cst.Return, cst.Raise)
-_REMARK = "{} {} rank 0's part of the batch: ddp.mean or ddp.total gives the whole batch's"
+_REMARK = "{} {} rank 0's part of the batch: {}.mean or {}.total gives the whole batch's"
 _PARTED = "{} {} each rank's part of the batch: the ranks would not all go the same way here; decide it for all of them"
 
 Place = tuple[SourceFile, int, str]
@@ -42,9 +42,10 @@ class Figures:
     """`means`, `totals`: expressions that are of a rank's part. `remarks`: (file, line, text) of those that are not
     known to be either; `errors`: of conditions that would part the ranks."""
 
-    def __init__(self, program: Program, kinds: LossKinds) -> None:
+    def __init__(self, program: Program, kinds: LossKinds, module: str) -> None:
         self._program = program
         self._kinds = kinds
+        self._module = module
         self.means: dict[cst.CSTNode, None] = {}
         self.totals: dict[cst.CSTNode, None] = {}
         self.remarks: list[Place] = []
@@ -233,7 +234,8 @@ class Figures:
             self._read_value(file, value, batch, left)
         if left:
             verb = "is of" if len(left) == 1 else "are of"
-            self.remarks.append((file, file.line(node), _REMARK.format(", ".join(left), verb)))
+            text = _REMARK.format(", ".join(left), verb, self._module, self._module)
+            self.remarks.append((file, file.line(node), text))
 
     def _read_condition(self, file: SourceFile, node: cst.If | cst.While, batch: set[str]) -> None:
         left: dict[str, None] = {}

@@ -119,7 +119,7 @@ class _Plan:
                 self._remark(optimizer.file, optimizer.call, _NO_MODEL)
 
     def _wrap_figures(self, kinds: LossKinds, sources: BatchSources) -> None:
-        figures = Figures(self._program, kinds)
+        figures = Figures(self._program, kinds, self._module)
         for file, body, names in sources.bodies:
             figures.read(file, body, names)
         for node in figures.means:

@@ -48,3 +48,9 @@ def test_a_file_that_is_only_remarked_gets_no_import() -> None:
     assert [(remark.path, remark.line) for remark in converted.remarks] == [("net.py", 10)]
     assert "# ddp: BatchNorm" in converted.texts["net.py"] and "import ddp" not in converted.texts["net.py"]
     assert "import ddp" in converted.texts["train.py"]
+
+
+def test_a_remark_names_the_helpers_as_they_are_called() -> None:
+    source = SCRIPT.replace("    optimizer.zero_grad()", "    print(model(x))\n    optimizer.zero_grad()")
+    converted = convert_files({"train.py": source}, "ddp_ranks")
+    assert converted.remarks[-1].text.endswith("ddp_ranks.mean or ddp_ranks.total gives the whole batch's")
