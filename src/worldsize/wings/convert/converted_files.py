@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import os
@@ -37,13 +38,25 @@ class ConvertedFiles(NamedTuple):
         return "".join(found)
 
     def write(self) -> None:
-        """Write the files that differ, the helpers first, as the others import them. Raises UsageError."""
+        """Write the files that differ, the helpers first, as the others import them. Raises UsageError where one cannot
+        be written: those before it are then as they were."""
+        written: list[str] = []
         for path, text in sorted(self.after.items(), key=lambda item: item[0] != self.helpers):
             if text != self.before[path]:
                 try:
-                    write_document(path, text.encode("utf-8", "surrogateescape"))
+                    write_document(path, _encoded(text))
                 except OSError as error:
+                    self._take_back(written)
                     raise UsageError(f"cannot be written: {error.strerror}", path) from None
+                written.append(path)
+
+    def _take_back(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with contextlib.suppress(OSError):
+                if path == self.helpers and not self.before[path]:
+                    os.unlink(path)
+                else:
+                    write_document(path, _encoded(self.before[path]))
 
 
 def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
@@ -64,6 +77,10 @@ def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
     after = {} if conversion.errors else {**conversion.texts, helpers.path: helpers.text}
     before = {**sources, helpers.path: helpers.before}
     return ConvertedFiles(before, after, script, helpers.path, conversion.errors, conversion.remarks)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _lines(text: str) -> list[str]:

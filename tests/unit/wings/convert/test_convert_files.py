@@ -10,6 +10,7 @@ import pytest
 from worldsize.errors import UsageError
 from worldsize.wings.convert.check.findings import original_line
 from worldsize.wings.convert.check.project_copies import copy_project
+from worldsize.wings.convert.converted_files import ConvertedFiles
 from worldsize.wings.convert.helpers import helpers_for
 from worldsize.wings.convert.project_files import read_training
 
@@ -119,3 +120,12 @@ def test_lines_of_the_result_are_said_as_the_originals() -> None:
     after = "a\nimport ddp\nb\nfor x in ddp.share(loader):\n    f()\n"
     assert [original_line(before, after, line) for line in (1, 3, 4, 5)] == [1, 2, 3, 4]
     assert original_line(before, after, 2) in (1, 2) and original_line("", "a\n", 1) == 1
+
+
+def test_where_a_file_cannot_be_written_the_others_are_as_before(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": "1", "net.py/file": ""})
+    helpers, script, module = (str(tmp_path / name) for name in ("ddp.py", "train.py", "net.py"))
+    before, after = {script: "1", module: "2", helpers: ""}, {script: "3", module: "4", helpers: "5"}
+    with pytest.raises(UsageError, match="cannot be written"):
+        ConvertedFiles(before, after, script, helpers, (), ()).write()
+    assert (tmp_path / "train.py").read_text() == "1" and sorted(os.listdir(tmp_path)) == ["net.py", "train.py"]
