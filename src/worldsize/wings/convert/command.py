@@ -32,6 +32,7 @@ worldsize run -w 2x4 --data-parallel -- python train.py"""
 _QUESTION = "Run its first steps, before and after, in a copy without network (at most %.0f s)?"
 _REFUSED = "nothing was converted; worldsize run --data-parallel may train it as it is"
 _WRONG, _NOT_CONVERTED = 1, 2
+_SECONDS = 60.0
 
 
 class _Outcome(NamedTuple):
@@ -58,8 +59,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the first steps of the original, and of the result on 1 rank and on 2, and compare them",
     )
-    help = "what --check may take (60)"
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", default=60.0, help=help)
+    help = f"what --check may take ({_SECONDS:.0f})"
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", default=_SECONDS, help=help)
     add_output_option(parser)
     parser.set_defaults(act=convert)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from worldsize.errors import UsageError
-from worldsize.wings.convert.check.trials import SECONDS, Training, run_trials
+from worldsize.wings.convert.check.trials import Training, run_trials
 from worldsize.wings.convert.check.verdict import CONVERTED, Finding, judge
 from worldsize.wings.convert.converted_files import ConvertedFiles
 
@@ -46,8 +46,8 @@ class CheckResult(NamedTuple):
 
 
 def check_training(
-    files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None], seconds: float = SECONDS
-) -> CheckResult:  # fmt: skip
+    files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None], seconds: float
+) -> CheckResult:
     """Try the first steps of a training as it was and converted, with the script's arguments, for at most `seconds`.
     `tell` shows a line for the moment; "" takes it away. Raises UsageError where nothing can be tried."""
     project = _project_of(files.script)

@@ -20,8 +20,6 @@ from worldsize.errors import UsageError
 from worldsize.wings.convert.check.project_copies import copy_project
 from worldsize.wings.convert.check.records import TIMED_OUT, TIMEOUT, Record, read_record
 
-SECONDS = 60.0
-"""For all three together."""
 _MOST_SECONDS = 24 * 3600.0
 STEPS = 4
 _ENOUGH = 0.15
@@ -65,11 +63,10 @@ class Trials(NamedTuple):
     """Why a version that was given up may be slow and not stuck; "" where all had time enough."""
 
 
-def run_trials(
-    training: Training, directory: str, tell: Callable[[str], None], seconds: float = SECONDS
-) -> Trials:  # fmt: skip
-    """Try a training in the empty directory `directory`, for at most `seconds`, and at most a day; `tell` gets what is
-    being done. Leaves no process behind. Raises UsageError where there is no Python, or too much to copy."""
+def run_trials(training: Training, directory: str, tell: Callable[[str], None], seconds: float) -> Trials:
+    """Try a training in the empty directory `directory`, for at most `seconds` for all three, and at most a day; `tell`
+    gets what is being done. Leaves no process behind. Raises UsageError where there is no Python, or too much to
+    copy."""
     start, seconds = time.monotonic(), min(seconds, _MOST_SECONDS)
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
