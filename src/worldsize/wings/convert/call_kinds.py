@@ -83,15 +83,16 @@ class CallKinds:
         returned = self.returned(file, call)
         if returned is not None:
             return returned
-        functions = [each for _, each in self._program.origins(file, call.func)]
-        if functions and all(isinstance(each, cst.Lambda) for each in functions):
-            return self._values.kind(file, functions[0].body)  # type: ignore[attr-defined]
+        functions = self._program.origins(file, call.func)
+        if functions and all(isinstance(each, cst.Lambda) for _, each in functions):
+            home, function = functions[0]
+            return self._values.kind(home, function.body)  # type: ignore[attr-defined]
         name = last_name(call.func)
         loss = self._loss_made(file, call)
         if loss is not None:
-            return self._loss(file, call, loss)
+            return self._loss(file, call, *loss)
         if name in LOSSES and name.islower():
-            return self._loss(file, call, call)
+            return self._loss(file, call, file, call)
         if name in ("size", "len", "numel"):
             return self._size(file, call)
         is_method = isinstance(call.func, cst.Attribute) and not _is_of_module(call.func)
@@ -121,13 +122,16 @@ class CallKinds:
     def _functions(self, file: SourceFile, call: cst.Call) -> list[Function]:
         return self._program.called(file, call) or self._program.forwards(file, call)
 
-    def _loss_made(self, file: SourceFile, call: cst.Call) -> cst.Call | None:
-        """`nn.MSELoss()` of `criterion(out, y)`."""
-        calls = [each for _, each in self._program.origins(file, call.func)]
-        losses = [each for each in calls if isinstance(each, cst.Call) and last_name(each.func) in LOSSES]
-        return losses[0] if losses and len(losses) == len([each for each in calls if code(each) != "None"]) else None
+    def _loss_made(self, file: SourceFile, call: cst.Call) -> tuple[SourceFile, cst.Call] | None:
+        """`nn.MSELoss()` of `criterion(out, y)`, and its file."""
+        made = [(home, each) for home, each in self._program.origins(file, call.func) if code(each) != "None"]
+        losses = [
+            (home, each) for home, each in made if isinstance(each, cst.Call) and last_name(each.func) in LOSSES
+        ]
+        return losses[0] if losses and len(losses) == len(made) else None
 
-    def _loss(self, file: SourceFile, call: cst.Call, made: cst.Call) -> Kind:
+    def _loss(self, file: SourceFile, call: cst.Call, home: SourceFile, made: cst.Call) -> Kind:
+        """Of a call of a loss, which was made in the file `home`."""
         kinds = [self._values.kind(file, each.value) for each in call.args if each.keyword is None]
         mixed = first_mixed(kinds)
         if mixed is not None:
@@ -141,7 +145,7 @@ class CallKinds:
         ignored, weights = argument(made, "ignore_index"), argument(made, "weight")
         if name in _WEIGHTED and found == MEAN and (ignored is not None or weights is not None or _has_place(made)):
             what = "the targets that count" if ignored is not None else "weights of each class"
-            return self._values.mixed(file, made, f"a mean over {what}, of which each rank's part has others")
+            return self._values.mixed(home, made, f"a mean over {what}, of which each rank's part has others")
         return found if found is not None else SAMPLES
 
     def _size(self, file: SourceFile, call: cst.Call) -> Kind:

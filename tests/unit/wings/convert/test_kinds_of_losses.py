@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from conversions import BEGINNING, changed_lines, errors, remarks, training
+from conversions import BEGINNING, LOOP, changed_lines, errors, remarks, training
+
+from worldsize.wings.convert.rewrite import convert_files
 
 MEANS = (
     "F.cross_entropy(out, y)",
@@ -101,3 +103,12 @@ def test_what_a_function_or_a_model_of_these_files_returns() -> None:
 
 def test_what_a_lambda_gives() -> None:
     assert remarks("error = lambda a, b: ((a - b) ** 2).mean()\n" + training("error(out, y)")) == []
+
+
+@pytest.mark.parametrize("made", ["nn.CrossEntropyLoss(weight=w)", "lambda a, b: torch.sqrt(F.mse_loss(a, b))"])
+def test_a_loss_that_is_made_in_another_file(made: str) -> None:
+    engine = "def train(loader, model, optimizer, criterion):\n" + LOOP % ("criterion(out, y)", "")
+    engine = engine.replace("\n", "\n    ")
+    script = f"from engine import train\n{BEGINNING}loss = {made}\ntrain(loader, model, optimizer, loss)\n"
+    (remark,) = convert_files({"train.py": script, "engine.py": engine}).remarks
+    assert (remark.path, remark.line) == ("train.py", 9)
