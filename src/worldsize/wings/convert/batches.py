@@ -75,11 +75,11 @@ class BatchSources:
 
     def _take_iterator(self, file: SourceFile, iterator: cst.BaseExpression) -> None:
         """The argument of a `next`: what it was made of."""
-        if isinstance(iterator, cst.Call):
-            self._take(file, iterator, 0)
-            return
-        for value in self._program.values_of(file, iterator):
-            self._take(file, value, 0)
+        values = [(file, each) for each in self._program.values_of(file, iterator)]
+        if isinstance(iterator, (cst.Call, cst.Name, cst.Attribute)):
+            values = self._program.origins(file, iterator)
+        for home, value in values:
+            self._take(home, value, 0)
 
     def _take(self, file: SourceFile, value: cst.BaseExpression, depth: int) -> None:
         if value in self._seen or depth > _DEEPEST or is_counting(value):

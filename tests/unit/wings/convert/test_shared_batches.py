@@ -75,6 +75,12 @@ def test_a_loop_in_another_file() -> None:
     assert "optimizer = ddp.average_gradients(torch.optim.SGD(model.parameters(), lr=0.1), model)" in lines
 
 
+def test_an_iterator_that_another_file_made() -> None:
+    script = "from engine import train\n" + BEGINNING + "batches = iter(loader)\ntrain(model, batches, optimizer)\n"
+    engine = "def train(model, it, optimizer):\n    for i in range(3):\n        x, y = next(it)\n        %s\n" % STEP
+    assert "batches = iter(ddp.share(loader))" in changed_lines(script, engine=engine)
+
+
 @pytest.mark.parametrize(
     ("loop", "line", "text"),
     [
