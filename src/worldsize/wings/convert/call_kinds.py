@@ -95,7 +95,7 @@ class CallKinds:
             return self._loss(file, call, file, call)
         if name in ("size", "len", "numel"):
             return self._size(file, call)
-        is_method = isinstance(call.func, cst.Attribute) and not _is_of_module(call.func)
+        is_method = isinstance(call.func, cst.Attribute) and not _is_of_module(file, call.func)
         value = call.func.value if is_method and isinstance(call.func, cst.Attribute) else None
         if name == "scale" or value is None:
             value = next((each.value for each in call.args if each.keyword is None), None)
@@ -237,11 +237,12 @@ class CallKinds:
         return NUMBER if kinds and all(each == NUMBER for each in kinds) else SAME
 
 
-def _is_of_module(function: cst.BaseExpression) -> bool:
+def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
     """`torch.exp`, `torch.nn.functional.mse_loss`; no method, as that of `torch.exp(x).item` is."""
     while isinstance(function, cst.Attribute):
         function = function.value
-    return isinstance(function, cst.Name) and function.value in MODULES
+    names = (code(function), file.full_name(function).partition(".")[0])
+    return isinstance(function, cst.Name) and any(name in MODULES for name in names)
 
 
 def _is_long(dims: cst.BaseExpression) -> bool:

@@ -35,6 +35,24 @@ class SourceFile:
     def _parents(self) -> Mapping[Any, Any]:
         return self._wrapper.resolve(ParentNodeProvider)
 
+    @cached_property
+    def _imported(self) -> dict[str, str]:
+        """What stands for names that imports give: `torch` for `t`, after `import torch as t`."""
+        found: dict[str, str] = {}
+        for node in nodes_below(self.module):
+            if isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar):
+                base = f"{code(node.module)}." if isinstance(node, cst.ImportFrom) and node.module is not None else ""
+                for each in node.names:
+                    if each.asname is not None or base:
+                        name = each.asname.name if each.asname is not None else each.name
+                        found[code(name)] = base + code(each.name)
+        return found
+
+    def full_name(self, value: cst.CSTNode) -> str:
+        """`torch.save` of `t.save`, after `import torch as t`."""
+        first, dot, rest = code(value).partition(".")
+        return self._imported.get(first, first) + dot + rest
+
     def line(self, node: cst.CSTNode) -> int:
         return int(self._positions[node].start.line)
 

@@ -13,7 +13,7 @@ from worldsize.wings.convert.syntax import argument, calls_below, code, last_nam
 MAIN_ONLY = (
     "torch.save", "save_pretrained", "savefig", "SummaryWriter", "makedirs", "mkdir", "rmtree", "os.remove",
     "os.rename",
-    "os.symlink", "np.save", "np.savez", "numpy.save", "to_csv", "save_image", "shutil.copyfile", "shutil.copy",
+    "os.symlink", "np.save", "np.savez", "to_csv", "save_image", "shutil.copyfile", "shutil.copy",
     "shutil.move", "np.savetxt", "write_text", "write_bytes", "torch.jit.save", "torch.onnx.export", "FileHandler",
     "plt.show", "imsave", "imwrite", "os.unlink", "os.replace", "np.savez_compressed", "to_json", "to_pickle",
 )  # fmt: skip
@@ -41,19 +41,19 @@ class Surroundings:
                 elif isinstance(node, cst.Attribute) and node.attr.value == "module" and has_parallel:
                     self.changes.append((node, lambda attribute: attribute.value))
                 elif isinstance(node, cst.If):
-                    self._change_question(node)
+                    self._change_question(file, node)
                 else:
                     self._change_device(file, node)
 
     def _change_call(self, file: SourceFile, node: cst.Call) -> None:
-        name, text = last_name(node.func), code(node.func)
+        name, text = last_name(node.func), file.full_name(node.func)
         if name == "DataParallel" and node.args:
             self.changes.append((node, lambda call: call.args[0].value))
         elif name in ("tqdm", "trange") and argument(node, "disable") is None:
             self.changes.append((node, lambda call: with_argument(call, "disable", f"{self._module}.RANK != 0")))
         elif text == "open" and (_is_written(node) or (self._writes and not self._is_in_data(file, node))):
             self._replace(node.func, f"{self._module}.open_file")
-        elif name in MAIN_ONLY or text in MAIN_ONLY:
+        elif name in MAIN_ONLY or text in MAIN_ONLY or text.replace("numpy.", "np.") in MAIN_ONLY:
             self.changes.append((node.func, lambda function: wrapped(function, f"{self._module}.main_only")))
         elif text == "torch.load" and not self._is_in_data(file, node):
             self._replace(node.func, f"{self._module}.load")
@@ -79,9 +79,9 @@ class Surroundings:
             self.remarks.append((file, file.line(node), _PROCESSES))
             self.changes.append((node, lambda _: cst.Pass()))
 
-    def _change_question(self, node: cst.If) -> None:
+    def _change_question(self, file: SourceFile, node: cst.If) -> None:
         """Whether a file is there, before it is loaded: as rank 0 sees it."""
-        if not any(code(call.func) == "torch.load" for call in calls_below(node.body)):
+        if not any(file.full_name(call.func) == "torch.load" for call in calls_below(node.body)):
             return
         for call in calls_below(node.test):
             if last_name(call.func) in ("exists", "isfile", "is_file"):

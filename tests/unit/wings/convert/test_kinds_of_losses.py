@@ -101,6 +101,10 @@ def test_what_a_function_or_a_model_of_these_files_returns() -> None:
     assert remark.line == 10 and "a sum of the batch, put together" in remark.text
 
 
+def test_a_module_by_another_name() -> None:
+    assert remarks("import torch as t\n" + training("t.mean((out - y) ** 2)")) == []
+
+
 def test_what_a_lambda_gives() -> None:
     assert remarks("error = lambda a, b: ((a - b) ** 2).mean()\n" + training("error(out, y)")) == []
 

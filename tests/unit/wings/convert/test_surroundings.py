@@ -12,6 +12,10 @@ from worldsize.wings.convert.rewrite import convert_files
 
 AROUND = {
     "torch.save(model, 'a.pt')": "ddp.main_only(torch.save)(model, 'a.pt')",
+    "import torch as t\nt.save(model, 'a')": "ddp.main_only(t.save)(model, 'a')",
+    "from torch import save as keep\nkeep(model, 'a')": "ddp.main_only(keep)(model, 'a')",
+    "import numpy\nnumpy.savez('a', 1)": "ddp.main_only(numpy.savez)('a', 1)",
+    "from torch import load\nstate = load('a')": "state = ddp.load('a')",
     "os.makedirs('a')": "ddp.main_only(os.makedirs)('a')",
     "f = open('a', 'w')": "f = ddp.open_file('a', 'w')",
     "state = torch.load('a.pt')": "state = ddp.load('a.pt')",
