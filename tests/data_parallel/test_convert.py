@@ -122,6 +122,10 @@ def test_the_diff_is_what_is_written(trainings: Trainings) -> None:
         ("print(1)\n", "train.py:1: no backward was found"),
         ("def (:\n", "train.py:1: not Python"),
         ("from accelerate import Accelerator\n", "it distributes itself already (Accelerator, train.py:1)"),
+        (
+            "import horovod\nx = hvd.DistributedOptimizer(y)\n",
+            "it distributes itself already (DistributedOptimizer, train",
+        ),
         ("import torch\nloss = torch.ones(1)\n\nloss.backward()\n", "train.py:4: error: no loader was found"),
         ("import broken\n", "broken.py:2: not Python"),
     ],

@@ -22,6 +22,7 @@ from worldsize.wings.convert.syntax import calls_below, loss_of, nodes_below
 
 DISTRIBUTED = (
     "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "init_process_group", "Accelerator",
+    "DistributedSampler", "DistributedOptimizer",
 )  # fmt: skip
 _NO_MEAN = "each rank has its part of the batch there, and the ranks' mean is not what the whole batch gives"
 _NOT_SEEN = "it is not seen here whether this loss is a mean over the batch; if not, the ranks train something else"
