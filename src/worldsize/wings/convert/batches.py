@@ -42,7 +42,7 @@ class BatchSources:
     def _take_loop(self, file: SourceFile, loop: cst.For | cst.While) -> None:
         if isinstance(loop, cst.For):
             if not is_counting(loop.iter) and not isinstance(loop.iter, (cst.List, cst.Tuple)):
-                self.bodies.append((file, loop.body, batch_names(loop)))
+                self.bodies.append((file, loop.body, self._batch_names(file, loop.target, loop.iter)))
             if not self._goes_through_batch(file, loop):
                 self._take(file, loop.iter, 0)
         for function_file, body in self._bodies(file, loop.body):
@@ -64,6 +64,27 @@ class BatchSources:
                     if function.node not in found:
                         found.add(function.node)
                         pending.append((function.file, function.node.body, depth + 1))
+
+    def _batch_names(
+        self, file: SourceFile, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 0
+    ) -> set[str]:
+        """The names that get something of the batch: not the numbers that `enumerate` and `zip` give."""
+        origins = self._program.origins(file, iterated)
+        if isinstance(iterated, (cst.Name, cst.Attribute)) and len(origins) == 1:
+            file, iterated = origins[0]
+        if is_counting(iterated):
+            return set()
+        is_call = isinstance(iterated, cst.Call) and last_name(iterated.func) in GOES_THROUGH
+        if not isinstance(iterated, cst.Call) or not is_call or not iterated.args or depth > _DEEPEST:
+            return _names(target)
+        parts = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else []
+        given = [each.value for each in iterated.args if each.keyword is None]
+        if last_name(iterated.func) == "enumerate" and len(parts) == 2:
+            return self._batch_names(file, parts[1], iterated.args[0].value, depth + 1)
+        if last_name(iterated.func) == "zip" and len(parts) == len(given):
+            pairs = zip(parts, given, strict=True)
+            return set().union(*(self._batch_names(file, part, each, depth + 1) for part, each in pairs))
+        return self._batch_names(file, target, iterated.args[0].value, depth + 1)
 
     def _goes_through_batch(self, file: SourceFile, loop: cst.For) -> bool:
         """Whether a loop goes through parts of what a loop around it gives."""
@@ -97,8 +118,11 @@ class BatchSources:
         """A name for a loader; or one that `tqdm` or `iter` of a loader was given before."""
         origins = [] if isinstance(value, cst.Subscript) else self._program.origins(file, value)
         given = [each for _, each in origins]
+        around = set(file.around(value))  # `loader` of `loader = tqdm(loader)` is what it was before
         wraps = [
-            (home, each) for home, each in origins if isinstance(each, cst.Call) and self._goes_through(home, each)
+            (home, each)
+            for home, each in origins
+            if isinstance(each, cst.Call) and self._goes_through(home, each) and each not in around
         ]
         if wraps:
             for home, each in wraps:
@@ -135,18 +159,6 @@ class BatchSources:
             for arg in call.args:
                 if arg.keyword is None or arg.keyword.value in ("iterable", "loader", "dataloader", "sequence"):
                     self._take(file, arg.value, depth + 1)
-
-
-def batch_names(loop: cst.For) -> set[str]:
-    """The names that get something of the batch: not the number that `enumerate` gives."""
-    target: cst.CSTNode = loop.target
-    iterated = loop.iter
-    while isinstance(iterated, cst.Call) and last_name(iterated.func) in GOES_THROUGH and iterated.args:
-        if last_name(iterated.func) == "enumerate" and isinstance(target, cst.Tuple):
-            target = target.elements[-1].value
-            break
-        iterated = iterated.args[0].value
-    return _names(target)
 
 
 def _is_of_loaders(outer: cst.For, loop: cst.For) -> bool:

@@ -125,9 +125,7 @@ class CallKinds:
     def _loss_made(self, file: SourceFile, call: cst.Call) -> tuple[SourceFile, cst.Call] | None:
         """`nn.MSELoss()` of `criterion(out, y)`, and its file."""
         made = [(home, each) for home, each in self._program.origins(file, call.func) if code(each) != "None"]
-        losses = [
-            (home, each) for home, each in made if isinstance(each, cst.Call) and last_name(each.func) in LOSSES
-        ]
+        losses = [(home, each) for home, each in made if isinstance(each, cst.Call) and last_name(each.func) in LOSSES]
         return losses[0] if losses and len(losses) == len(made) else None
 
     def _loss(self, file: SourceFile, call: cst.Call, home: SourceFile, made: cst.Call) -> Kind:

@@ -24,7 +24,7 @@ from worldsize.wings.convert.kinds import (
     kind_of_sum,
 )
 from worldsize.wings.convert.program import Program, SourceFile
-from worldsize.wings.convert.syntax import code, is_counting, is_transposed, last_name, nodes_below
+from worldsize.wings.convert.syntax import GOES_THROUGH, code, is_counting, is_transposed, last_name, nodes_below
 from worldsize.wings.convert.value_origins import ValueOrigins
 
 _OF_WEIGHTS = ("parameters", "named_parameters", "modules", "named_modules", "children", "param_groups", "buffers")
@@ -243,7 +243,7 @@ class LossKinds:
         returned = self._calls.returned(file, value, place) if isinstance(value, cst.Call) else None
         return returned if returned is not None else self.kind(file, value)
 
-    def _element(self, file: SourceFile, iterated: cst.BaseExpression, place: int) -> Kind:
+    def _element(self, file: SourceFile, iterated: cst.BaseExpression, place: int, depth: int = 0) -> Kind:
         """Of what a loop goes through."""
         if is_counting(iterated):
             return NUMBER
@@ -251,12 +251,20 @@ class LossKinds:
         if name in _OF_WEIGHTS:
             return SAME
         if isinstance(iterated, cst.Call) and name == "enumerate":
-            return NUMBER if place == 0 or not iterated.args else self._element(file, iterated.args[0].value, place - 1)
+            value = iterated.args[0].value if iterated.args else None
+            return NUMBER if place == 0 or value is None else self._element(file, value, place - 1, depth + 1)
         if isinstance(iterated, (cst.List, cst.Tuple, cst.ListComp, cst.GeneratorExp)):
             return self.kind(file, iterated)
         if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute) and name in _OF_DICTIONARY:
             is_key = name == "keys" or (name == "items" and place == 0)
             return NUMBER if is_key else self.kind(file, iterated.func.value)
+        if depth > _DEEPEST:  # `loader = tqdm(loader)`
+            return SAMPLES
+        if isinstance(iterated, cst.Call) and name in GOES_THROUGH and name not in ("zip", "chain") and iterated.args:
+            return self._element(file, iterated.args[0].value, place, depth + 1)
+        origins = self._program.origins(file, iterated) if isinstance(iterated, (cst.Name, cst.Attribute)) else []
+        if len(origins) == 1 and isinstance(origins[0][1], cst.Call) and last_name(origins[0][1].func) in GOES_THROUGH:
+            return self._element(*origins[0], place, depth + 1)
         given = self._program.values_of(file, iterated) if isinstance(iterated, (cst.Name, cst.Attribute)) else []
         if given and all(isinstance(each, (cst.List, cst.Tuple, cst.ListComp, cst.Dict)) for each in given):
             return self.kind(file, iterated)

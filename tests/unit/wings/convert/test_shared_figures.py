@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from conversions import BEGINNING, changed_lines, errors, figures, remarks, training
+from conversions import BEGINNING, LOOP, changed_lines, errors, figures, remarks, training
 
 SETTLED = {
     "print(loss.item())": "print(ddp.mean(loss).item())",
@@ -81,3 +81,21 @@ def test_the_loss_of_a_closure_is_all_ranks() -> None:
         "        loss.backward()\n        return loss\n    optimizer.step(closure)\n"
     )
     assert "return ddp.mean(loss)" in changed_lines(BEGINNING + loop)
+
+
+@pytest.mark.parametrize(
+    "before", ["bar = tqdm(enumerate(loader))", "bar = enumerate(tqdm(loader))", "bar = zip(count(), loader)"]
+)
+def test_a_number_that_comes_with_a_batch_is_of_no_batch(before: str) -> None:
+    loop = LOOP.replace("for x, y in loader", "for i, (x, y) in bar") % (
+        "F.mse_loss(model(x), y)",
+        "    if i > 3: break",
+    )
+    source = f"{BEGINNING}{before}\n{loop}    print(i, loss)\n"
+    assert remarks(source) == [] and "print(i, ddp.mean(loss))" in changed_lines(source)
+
+
+def test_a_loader_that_takes_its_own_name_in_a_function() -> None:
+    function = "def run(model, loader):\n    loader = tqdm(loader)\n" + "    ".join(["", *LOOP.splitlines(True)])
+    source = BEGINNING + function % ("F.mse_loss(out, y) * len(y)", "    print(loss.item())") + "run(model, loader)\n"
+    assert "loader = tqdm(ddp.share(loader), disable=ddp.RANK != 0)" in changed_lines(source)
