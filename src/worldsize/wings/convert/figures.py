@@ -40,7 +40,7 @@ Place = tuple[SourceFile, int, str]
 
 class Figures:
     """`means`, `totals`: expressions that are of a rank's part. `remarks`: (file, line, text) of those that are not
-    known to be either; `errors`: of conditions that would part the ranks."""
+    known to be either."""
 
     def __init__(self, program: Program, kinds: LossKinds, module: str) -> None:
         self._program = program
@@ -49,7 +49,7 @@ class Figures:
         self.means: dict[cst.CSTNode, None] = {}
         self.totals: dict[cst.CSTNode, None] = {}
         self.remarks: list[Place] = []
-        self.errors: list[Place] = []
+        self._parting: list[tuple[SourceFile, cst.If | cst.While, str]] = []
         self._seen: set[cst.CSTNode] = set()
         self._objects: set[str] = set()  # those that may keep a batch, in what is read now
         self._trained: set[str] = set()  # the names that a loss is made of, there
@@ -240,10 +240,20 @@ class Figures:
     def _read_condition(self, file: SourceFile, node: cst.If | cst.While, batch: set[str]) -> None:
         left: dict[str, None] = {}
         self._read_value(file, node.test, batch, left)
+        if left:
+            self._parting.append((file, node, _PARTED.format(", ".join(left), "is of" if len(left) == 1 else "are of")))
+
+    @property
+    def errors(self) -> list[Place]:
+        """Conditions that would part the ranks."""
+        return [(file, file.line(node), text) for file, node, text in self._parting if self.is_for_all(file, node)]
+
+    def is_for_all(self, file: SourceFile, node: cst.If | cst.While) -> bool:
+        """Whether all ranks have to go the same way here: what is inside trains, leaves, or asks for all ranks'
+        figures."""
         inner = [*nodes_below(node.body), *(nodes_below(node.orelse) if node.orelse is not None else ())]
-        if left and (self._program.trains(file, node) or any(isinstance(each, _LEAVES) for each in inner)):
-            verb = "is of" if len(left) == 1 else "are of"
-            self.errors.append((file, file.line(node), _PARTED.format(", ".join(left), verb)))
+        is_shared = any(each in self.means or each in self.totals or isinstance(each, _LEAVES) for each in inner)
+        return is_shared or self._program.trains(file, node)
 
     def _read_value(self, file: SourceFile, node: cst.CSTNode, batch: set[str], left: dict[str, None]) -> None:
         if not self._names(node) & batch or is_question(node):

@@ -70,9 +70,14 @@ def test_what_is_evaluated_is_whole_on_each_rank() -> None:
     assert not any("ddp.mean" in line for line in changed_lines(source))
 
 
-def test_a_condition_that_parts_the_ranks_is_refused() -> None:
-    (error,) = errors(training(told="if (y > 0).any(): continue"))
+@pytest.mark.parametrize("inside", ["continue", "print(loss.item())", "total += loss.item()"])
+def test_a_condition_that_parts_the_ranks_is_refused(inside: str) -> None:
+    (error,) = errors(training(told=f"if (y > 0).any(): {inside}"))
     assert error.line == 13 and "y is of each rank's part of the batch" in error.text
+
+
+def test_a_condition_around_what_each_rank_may_do_by_itself_stays() -> None:
+    assert figures("if (y > 0).any(): print(epoch)") == []
 
 
 def test_the_loss_of_a_closure_is_all_ranks() -> None:
