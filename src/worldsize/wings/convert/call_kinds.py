@@ -20,7 +20,7 @@ from worldsize.wings.convert.kinds import (
     kind_of_several,
 )  # fmt: skip
 from worldsize.wings.convert.program import Function, Program, SourceFile
-from worldsize.wings.convert.syntax import argument, code, is_transposed, last_name, own_nodes
+from worldsize.wings.convert.syntax import argument, code, is_transposed, last_name, nodes_below, own_nodes
 
 MODULES = ("torch", "F", "nn", "np", "numpy", "functional", "math", "th", "optim", "random", "einops")
 LOSSES = (
@@ -148,7 +148,8 @@ class CallKinds:
 
     def _size(self, file: SourceFile, call: cst.Call) -> Kind:
         if last_name(call.func) == "len" and call.args:
-            return self._values.size(file, call.args[0].value)
+            value = call.args[0].value
+            return NUMBER if _is_taken_apart(file, value) else self._values.size(file, value)
         if not isinstance(call.func, cst.Attribute):
             return NUMBER
         if last_name(call.func) == "size" and call.args:
@@ -241,6 +242,22 @@ def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
         function = function.value
     names = (code(function), file.full_name(function).partition(".")[0])
     return isinstance(function, cst.Name) and any(name in MODULES for name in names)
+
+
+def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
+    """Whether a name stands for a tuple or a dictionary, as far as its function tells: `x, y = batch`, `batch["x"]`, or
+    `batch[0]` where no function gets the whole batch."""
+    nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
+    parts, is_given = [], False
+    for node in nodes:
+        if isinstance(node, cst.Assign) and code(node.value) == code(value):
+            parts += [each.target for each in node.targets if isinstance(each.target, (cst.Tuple, cst.List))]
+        elif isinstance(node, cst.Subscript) and code(node.value) == code(value):
+            parts += [each.slice.value for each in node.slice[:1] if isinstance(each.slice, cst.Index)]
+        elif isinstance(node, cst.Call) and last_name(node.func) not in ("len", "isinstance", "type"):
+            is_given = is_given or code(value) in [code(each.value) for each in node.args]
+    sure = (cst.Tuple, cst.List, cst.SimpleString) if is_given else (cst.Tuple, cst.List, cst.SimpleString, cst.Integer)
+    return any(isinstance(each, sure) for each in parts)
 
 
 def _is_long(dims: cst.BaseExpression) -> bool:

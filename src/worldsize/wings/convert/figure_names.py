@@ -11,6 +11,8 @@ from worldsize.wings.convert.definitions import target_names
 from worldsize.wings.convert.program import SourceFile
 from worldsize.wings.convert.syntax import calls_below, code, is_backward, last_name, loss_of, nodes_below
 
+_QUESTIONS = ("isinstance", "hasattr", "type", "is_tensor", "dim", "ndimension", "is_floating_point", "is_complex")
+
 
 def names_of_losses(file: SourceFile) -> Iterator[str]:
     """The names and attributes that a backward starts from."""
@@ -23,10 +25,12 @@ def names_of_losses(file: SourceFile) -> Iterator[str]:
 
 
 def is_question(node: cst.CSTNode) -> bool:
-    """`x is None`, `isinstance(x, dict)`: every rank has the same answer."""
+    """`x is None`, `"mask" in batch`, `isinstance(x, dict)`: every rank has the same answer."""
     if isinstance(node, cst.Comparison):
-        return all(isinstance(each.operator, (cst.Is, cst.IsNot)) for each in node.comparisons)
-    return isinstance(node, cst.Call) and code(node.func) in ("isinstance", "hasattr", "type", "is_tensor")
+        is_key = isinstance(node.left, cst.SimpleString)
+        same = (cst.Is, cst.IsNot, cst.In, cst.NotIn) if is_key else (cst.Is, cst.IsNot)
+        return all(isinstance(each.operator, same) for each in node.comparisons)
+    return isinstance(node, cst.Call) and last_name(node.func) in _QUESTIONS
 
 
 def names_to_backward(nodes: Sequence[Any]) -> set[str]:

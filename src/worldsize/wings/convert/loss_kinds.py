@@ -173,7 +173,7 @@ class LossKinds:
             return self.mixed(file, value, "a gradient by the samples")
         if inner.word == MIXED or value.attr.value in ("data", "T", "mT", "real"):
             return inner
-        if value.attr.value in ("dtype", "device", "ndim", "is_cuda"):
+        if value.attr.value in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
             return NUMBER
         return SAMPLES if inner == SAMPLES else SAME
 

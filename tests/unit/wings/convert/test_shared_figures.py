@@ -76,6 +76,26 @@ def test_a_condition_that_parts_the_ranks_is_refused(inside: str) -> None:
     assert error.line == 13 and "y is of each rank's part of the batch" in error.text
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["'mask' in x", "x.dim() == 4", "torch.is_tensor(x)", "x.requires_grad", "hasattr(x, 'y')", "x.ndim == 2"],
+)
+def test_a_question_that_all_ranks_answer_alike(question: str) -> None:
+    assert figures(f"if {question}: print(loss.item())") == [f"if {question}: print(ddp.mean(loss).item())"]
+
+
+@pytest.mark.parametrize("parts", ["x, y = batch", "x, y = batch['x'], batch['y']", "x, y = batch[0], batch[1]"])
+def test_how_many_parts_a_batch_has_is_no_size(parts: str) -> None:
+    loop = LOOP.replace("for x, y in loader:", f"for batch in loader:\n    if len(batch) == 2:\n        {parts}")
+    lines = changed_lines(BEGINNING + loop % ("F.mse_loss(out, y)", "    count += len(y)"))
+    assert "if len(batch) == 2:" not in lines and "count += ddp.total(len(y))" in lines
+    assert not any("len(batch)" in line for line in lines)
+
+
+def test_a_tensor_of_which_a_row_is_shown_has_a_size() -> None:
+    assert "count += ddp.total(len(x))" in figures("count += len(x)\nshow(x[0])")
+
+
 def test_a_condition_around_what_each_rank_may_do_by_itself_stays() -> None:
     assert figures("if (y > 0).any(): print(epoch)") == []
 
