@@ -40,6 +40,7 @@ EQUAL = (
 """Nothing is said of them."""
 QUICK = ("loaders/mnist.py", "losses/sums.py", "figures/meters.py")
 SAID = {
+    "figures/own_answers.py": {18: "each rank draws random numbers of its own"},
     "figures/after_loop.py": {31: "prediction is of rank 0's part of the batch"},
     "figures/unknown_figures.py": {21: "out is of rank 0's part", 24: "out is of rank 0's part"},
     "losses/attributes.py": {68: "model is of rank 0's part"},

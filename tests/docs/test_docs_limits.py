@@ -27,6 +27,7 @@ SHOWN = {
         "losses that are means": ("losses/sums.py", "losses/sum_divided.py", "losses/own_classes.py"),
         "losses, counts, sizes": ("figures/meters.py", "figures/simple_accuracy.py", "figures/step_function.py"),
         "`if loss < best:`": ("figures/conditions.py", "figures/early_stopping.py"),
+        "a limit of time": ("figures/own_answers.py",),
         "`torch.save`": ("figures/files.py", "figures/tensorboard.py"),
         '`"cuda:0"`': ("unit/wings/convert/test_surroundings.py",),
         "batches that the script cuts out": ("refused/own_crops.py", "refused/lists.py", "refused/reinforcement.py"),

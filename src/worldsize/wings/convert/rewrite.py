@@ -17,7 +17,7 @@ from worldsize.wings.convert.marks import commented, statement_at
 from worldsize.wings.convert.optimizers import Optimizer, find_optimizers
 from worldsize.wings.convert.program import Program, SourceFile
 from worldsize.wings.convert.refusals import find_refusals
-from worldsize.wings.convert.surroundings import Surroundings, wrapped
+from worldsize.wings.convert.surroundings import Surroundings, own_answers, wrapped
 from worldsize.wings.convert.syntax import calls_below, loss_of, nodes_below
 
 DISTRIBUTED = (
@@ -127,8 +127,19 @@ class _Plan:
             self._wrap(node, "mean")
         for node in figures.totals:
             self._wrap(node, "total")
+        self._wrap_own_answers(figures)
         self._remarks += [Remark(file.path, line, text) for file, line, text in figures.remarks]
         self._errors += [Remark(file.path, line, text) for file, line, text in figures.errors]
+
+    def _wrap_own_answers(self, figures: Figures) -> None:
+        """Where ranks would go different ways by what each asks for itself, in a loop that trains, rank 0 decides."""
+        for file in self._program.files:
+            for node in nodes_below(file.module):
+                if isinstance(node, (cst.If, cst.While)) and figures.is_for_all(file, node):
+                    loops = [node, *(each for each in file.around(node) if isinstance(each, (cst.For, cst.While)))]
+                    if any(self._program.trains(file, loop) for loop in loops):
+                        for answer in own_answers(self._program, file, node):
+                            self._wrap(answer, "as_on_main")
 
     def _losses_are_sums(self, kinds: LossKinds) -> bool:
         """Whether the losses are sums over a batch, and not means; what they are else is said."""

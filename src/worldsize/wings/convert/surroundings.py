@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import libcst as cst
@@ -17,6 +17,11 @@ MAIN_ONLY = (
     "shutil.move", "np.savetxt", "write_text", "write_bytes", "torch.jit.save", "torch.onnx.export", "FileHandler",
     "plt.show", "imsave", "imwrite", "os.unlink", "os.replace", "np.savez_compressed", "to_json", "to_pickle",
 )  # fmt: skip
+_CLOCKS = (
+    "time.time", "time.monotonic", "time.perf_counter", "time.process_time", "datetime.datetime.now", "datetime.now",
+)  # fmt: skip
+_DRAWN = ("rand", "randn", "randint", "bernoulli")
+_FILES = ("exists", "isfile", "is_file")
 _VISIBLE = ('os.environ["CUDA_VISIBLE_DEVICES"]', "os.environ['CUDA_VISIBLE_DEVICES']")
 _PROCESSES = "every rank has a GPU of its own: this choice of GPUs is left out"
 
@@ -93,6 +98,33 @@ class Surroundings:
 
     def _replace(self, node: cst.CSTNode, text: str) -> None:
         self.changes.append((node, lambda _: cst.parse_expression(text)))
+
+
+def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) -> Iterator[cst.BaseExpression]:
+    """The parts of a condition that each rank would answer for itself: by its clock, by a number that torch draws, by
+    whether a file is there."""
+    pending: list[cst.BaseExpression] = [node.test]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, cst.BooleanOperation):
+            pending += [part.right, part.left]
+        elif any(
+            _is_own(file, call) for value in (part, *_given_in(program, file, part)) for call in calls_below(value)
+        ):
+            yield part
+
+
+def _given_in(program: Program, file: SourceFile, value: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What the names in a value were given in the same function."""
+    inner = file.function_around(value)
+    for name in nodes_below(value):
+        if isinstance(name, cst.Name):
+            yield from (each for each in program.values_of(file, name) if file.function_around(each) is inner)
+
+
+def _is_own(file: SourceFile, call: cst.Call) -> bool:
+    name, text = last_name(call.func), file.full_name(call.func)
+    return name in _FILES or text in _CLOCKS or (name in _DRAWN and text.startswith("torch."))
 
 
 def _loading(program: Program) -> set[cst.CSTNode]:

@@ -97,3 +97,19 @@ def test_a_buffer_that_the_batch_updates_is_said() -> None:
     )
     (remark,) = remarks(model + training().replace("model = nn.Linear(4, 3)", "model = Net()"))
     assert remark.line == 5 and remark.text.startswith("self.centre is updated by each rank's part")
+
+
+@pytest.mark.parametrize(
+    ("condition", "decided"),
+    [
+        ("time.time() - start > 9", "ddp.as_on_main(time.time() - start > 9)"),
+        ("epoch > 3 and elapsed > 9", "epoch > 3 and ddp.as_on_main(elapsed > 9)"),
+        ("os.path.exists('stop')", "ddp.as_on_main(os.path.exists('stop'))"),
+        ("torch.rand(1) < 0.5", "ddp.as_on_main(torch.rand(1) < 0.5)"),
+    ],
+)
+def test_rank_0_decides_what_each_rank_would_answer_for_itself(condition: str, decided: str) -> None:
+    lines = "elapsed = time.time() - start\nif %s: break"
+    assert f"if {decided}: break" in figures(lines % condition)
+    assert f"if {decided}: print(ddp.mean(loss))" in figures(lines.replace("break", "print(loss)") % condition)
+    assert not any("as_on_main" in line for line in figures(lines.replace("break", "print(epoch)") % condition))
