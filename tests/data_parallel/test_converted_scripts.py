@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -143,3 +144,26 @@ def test_what_differs_is_said_with_its_line(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_shared_is_refused_with_its_line(name: str) -> None:
     assert_said(convert_files(sources_of(name)).errors, REFUSED[name])
+
+
+SPAWNING = """\
+import ddp, multiprocessing, os, sys
+
+def show():
+    os.write(1, b"%d" % ddp.RANK)
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=show)
+    child.start()
+    child.join()
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(120)
+def test_a_process_that_a_rank_spawns_is_no_rank(tmp_path: Path) -> None:
+    shutil.copy(HELPERS, tmp_path)
+    (tmp_path / "train.py").write_text(SPAWNING)
+    environ = {**os.environ, "RANK": "1", "WORLD_SIZE": "1"}
+    result = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert (result.stdout, result.returncode) == ("0", 0), result.stderr

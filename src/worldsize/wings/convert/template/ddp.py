@@ -33,7 +33,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
-_IS_RANK = multiprocessing.parent_process() is None  # a loader's worker is none
+_IS_RANK = multiprocessing.current_process().name == "MainProcess"  # a loader's worker is none
 RANK = int(os.environ.get("RANK", 0)) if _IS_RANK else 0
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", 0)) if _IS_RANK else 0
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", 1)) if _IS_RANK else 1
