@@ -19,6 +19,7 @@ _GRADIENTS = (
 )
 _ALL_OF_IT = "every rank would do all of the work; make a Dataset of it, and a DataLoader of that"
 _NO_LOADER = f"no loader was found whose batches are trained with: {_ALL_OF_IT}"
+_PROCESSES = "it trains in processes that it starts: each rank's would do all of the work; train in this one"
 _STREAM = "the samples of an IterableDataset cannot be shared by their indices: make it a Dataset with __getitem__"
 
 Place = tuple[SourceFile, int, str]
@@ -37,6 +38,11 @@ def find_refusals(program: Program, optimizers: Sequence[Optimizer], sources: Ba
         found.append(next(_own_batches(program), (file, file.line(call), _NO_LOADER)))
     for file in program.files:
         for node in nodes_below(file.module):
+            if isinstance(node, cst.Call) and last_name(node.func) in ("Process", "spawn", "start_processes"):
+                targets = [each.value for each in node.args if isinstance(each.value, cst.Name)]
+                functions = [function for target in targets for function in program.named(target.value)]
+                if any(program.trains(function.file, function.node.body) for function in functions):
+                    found.append((file, file.line(node), _PROCESSES))
             if isinstance(node, cst.ClassDef) and any("IterableDataset" in code(base.value) for base in node.bases):
                 found.append((file, file.line(node), _STREAM))
     return found

@@ -92,6 +92,11 @@ def test_an_iterator_that_another_file_made() -> None:
             8,
             "an IterableDataset cannot be shared",
         ),
+        (
+            "def run():\n    for x, y in loader:\n        %s\nmp.Process(target=run).start()\n",
+            11,
+            "in processes that it starts",
+        ),
     ],
 )
 def test_what_is_no_loader_is_refused(loop: str, line: int, text: str) -> None:
