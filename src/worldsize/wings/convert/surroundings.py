@@ -58,7 +58,7 @@ class Surroundings:
             self.changes.append((node, lambda call: with_argument(call, "disable", f"{self._module}.RANK != 0")))
         elif text == "open" and (_is_written(node) or (self._writes and not self._is_in_data(file, node))):
             self._replace(node.func, f"{self._module}.open_file")
-        elif name in MAIN_ONLY or text in MAIN_ONLY or text.replace("numpy.", "np.") in MAIN_ONLY:
+        elif name in MAIN_ONLY or text.replace("numpy.", "np.") in MAIN_ONLY or _opens_to_write(node):
             self.changes.append((node.func, lambda function: wrapped(function, f"{self._module}.main_only")))
         elif text == "torch.load" and not self._is_in_data(file, node):
             self._replace(node.func, f"{self._module}.load")
@@ -164,6 +164,16 @@ def _is_device(node: cst.FormattedString) -> bool:
 def _text(call: cst.Call, name: str, place: int | None = None) -> str:
     value = argument(call, name, place)
     return "" if value is None else code(value)
+
+
+def _opens_to_write(call: cst.Call) -> bool:
+    """`path.open("w")`, `gzip.open(path, "wb")`, `logging.basicConfig(filename=path)`."""
+    if last_name(call.func) == "basicConfig":
+        return argument(call, "filename") is not None
+    is_open = isinstance(call.func, cst.Attribute) and last_name(call.func) == "open"
+    modes = [argument(call, "mode", place) for place in (0, 1)]
+    texts = [set(code(mode).strip("\"'")) for mode in modes if isinstance(mode, cst.SimpleString)]
+    return is_open and any(text & set("wxa+") and text <= set("wxa+bt") for text in texts)
 
 
 def _is_written(call: cst.Call) -> bool:

@@ -17,6 +17,9 @@ AROUND = {
     "import numpy\nnumpy.savez('a', 1)": "ddp.main_only(numpy.savez)('a', 1)",
     "from torch import load\nstate = load('a')": "state = ddp.load('a')",
     "os.makedirs('a')": "ddp.main_only(os.makedirs)('a')",
+    "f = Path('a').open('w')": "f = ddp.main_only(Path('a').open)('w')",
+    "f = gzip.open('a', mode='wt')": "f = ddp.main_only(gzip.open)('a', mode='wt')",
+    "logging.basicConfig(filename='a')": "ddp.main_only(logging.basicConfig)(filename='a')",
     "f = open('a', 'w')": "f = ddp.open_file('a', 'w')",
     "state = torch.load('a.pt')": "state = ddp.load('a.pt')",
     "d = CIFAR10('.', download=True)": "d = ddp.main_first(lambda: CIFAR10('.', download=True))",
@@ -43,7 +46,17 @@ def test_what_only_one_rank_does_or_each_has_for_itself(line: str) -> None:
     assert remarks(training(told=line)) == []
 
 
-@pytest.mark.parametrize("line", ["f = open('a')", "f = open('a', 'rb')", "layer = nn.Dropout(0)", "model.cuda()"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f = open('a')",
+        "f = open('a', 'rb')",
+        "f = path.open('rb')",
+        "image = Image.open(x)",
+        "layer = nn.Dropout(0)",
+        "model.cuda()",
+    ],
+)
 def test_what_stays(line: str) -> None:
     assert figures(line) == [] and remarks(training(told=line)) == []
 
