@@ -133,7 +133,9 @@ class BatchSources:
     def _goes_through(self, file: SourceFile, call: cst.Call) -> bool:
         name = last_name(call.func)
         is_generator = any(_yields(each.node) for each in self._program.called(file, call))
-        return name in GOES_THROUGH or is_generator or name in self._program.classes or is_counting(call)
+        is_loader = self._program.is_kind_of(name, _LOADER) and not self._program.methods(name, "__iter__")
+        is_wrapper = name in self._program.classes and not is_loader
+        return name in GOES_THROUGH or is_generator or is_wrapper or is_counting(call)
 
     def _take_call(self, file: SourceFile, call: cst.Call, depth: int) -> None:
         if not self._goes_through(file, call):

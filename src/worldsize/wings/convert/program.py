@@ -170,6 +170,10 @@ class Program:
     def methods(self, owner: str, name: str) -> list[Function]:
         return [each for each in self._functions.get(name, []) if each.owner == owner]
 
+    def is_kind_of(self, name: str, base: str) -> bool:
+        """Whether a class of these files has a base of that name, among its bases' bases, too."""
+        return name in self.classes and base in self._with_bases(name)
+
     def _with_bases(self, name: str) -> set[str]:
         found: set[str] = set()
         pending = [name]

@@ -52,6 +52,12 @@ def test_a_class_that_wraps_a_loader_shares_it_inside() -> None:
     ]
 
 
+def test_a_class_that_is_a_loader_is_shared_itself() -> None:
+    kind = "class Mine(DataLoader):\n    def __init__(self, data):\n        super().__init__(data, batch_size=8)\n"
+    lines = shared(kind + "mine = Mine(data)\nfor x, y in mine:\n    %s\n" % STEP)
+    assert lines == ["for x, y in ddp.share(mine):"]
+
+
 def test_a_loop_that_evaluates_has_all_of_its_batches() -> None:
     loop = "for x, y in loader:\n    %s\nfor x, y in test_loader:\n    print(model(x))\n" % STEP
     assert shared(loop) == ["for x, y in ddp.share(loader):"]

@@ -82,7 +82,7 @@ def share(loader):
     """A loader of which each rank gets its part of every batch; with gradients switched off, all of it."""
     if WORLD_SIZE == 1 or isinstance(loader, SharedLoader):
         return loader
-    if not isinstance(loader, DataLoader):
+    if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
         raise TypeError(f"only a DataLoader can be shared, no {type(loader).__name__}: make a DataLoader of it")
     if not hasattr(loader, "shared_loader"):
         loader.shared_loader = SharedLoader(loader)
