@@ -248,7 +248,8 @@ def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
     """Whether a name stands for a tuple or a dictionary, as far as its function tells: `x, y = batch`, `batch["x"]`, or
     `batch[0]` where no function gets the whole batch."""
     nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
-    parts, is_given = [], False
+    parts: list[cst.CSTNode] = []
+    is_given = False
     for node in nodes:
         if isinstance(node, cst.Assign) and code(node.value) == code(value):
             parts += [each.target for each in node.targets if isinstance(each.target, (cst.Tuple, cst.List))]
