@@ -31,6 +31,7 @@ def test_a_mesh_chooses_the_gpu_by_the_local_rank(cli: Cli, name: str) -> None:
         "hybrid_fsdp",
         "distributed_tensors",
         "replicated",
+        "attention",
         "pipeline",
     ],
 )

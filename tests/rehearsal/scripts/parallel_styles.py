@@ -201,6 +201,26 @@ def replicated():
     assert places(model.parameters()) == places(other.parameters()) == {str(HERE)}
 
 
+def attention():
+    """Attention over distributed tensors gives what it gives over whole ones, with their gradients."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cuda", (WORLD,))
+    torch.manual_seed(0)
+    values = [torch.randn(2, 4, 6, 8) for _ in range(3)]
+    wholes = [each.to(HERE).requires_grad_() for each in values]
+    expected = F.scaled_dot_product_attention(*wholes, is_causal=True)
+    expected.square().sum().backward()
+    for placement in (Shard(0), Shard(1), Shard(2), Replicate()):
+        parts = [distribute_tensor(each, mesh, [placement]).requires_grad_() for each in values]
+        found = F.scaled_dot_product_attention(*parts, is_causal=True)
+        assert found.placements == (placement if placement != Shard(2) else Replicate(),) and found.device == HERE
+        found.full_tensor().square().sum().backward()
+        torch.testing.assert_close(found.full_tensor(), expected)
+        for part, whole in zip(parts, wholes, strict=True):
+            torch.testing.assert_close(part.grad.full_tensor(), whole.grad)
+
+
 def pipeline():
     """A stage on each GPU."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B

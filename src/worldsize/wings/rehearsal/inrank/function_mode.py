@@ -9,6 +9,7 @@ from typing import Any, Optional
 from . import default_device, device_checks, device_moves, devices, tensor_views
 from .caller import is_called_by_torch, is_made_by_torch
 from .device_marks import CPU, mark_of, pin, put_mark
+from .distributed import attention
 from .torch_module import patch, torch
 
 _CPU = torch.device("cpu")
@@ -31,7 +32,11 @@ class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         check = device_checks.CHECKS.get(func)
         if check is not None:
             check(args, kwargs)
-        result = func(*args, **kwargs) if kwargs else func(*args)
+        wrapper = attention.WRAPPED.get(func)
+        if wrapper is not None:
+            result = wrapper(func, args, kwargs or {})
+        else:
+            result = func(*args, **kwargs) if kwargs else func(*args)
         if isinstance(result, (torch.Tensor, tuple, list)):
             _carry_mark(result, args, kwargs)
         return result
