@@ -32,6 +32,7 @@ def test_a_mesh_chooses_the_gpu_by_the_local_rank(cli: Cli, name: str) -> None:
         "distributed_tensors",
         "replicated",
         "attention",
+        "pending_averages",
         "pipeline",
     ],
 )

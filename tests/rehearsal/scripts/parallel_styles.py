@@ -221,6 +221,30 @@ def attention():
             torch.testing.assert_close(part.grad.full_tensor(), whole.grad)
 
 
+def pending_averages():
+    """An average that is asked for in the background is there when its work says so, in whichever way."""
+    dist.init_process_group("nccl", device_id=HERE)
+    mean, average = sum(range(WORLD)) / WORLD, {"op": dist.ReduceOp.AVG, "async_op": True}
+    finish = [lambda work: work.wait(), lambda work: work.get_future().wait(), wait_by_asking, wait_for_what_follows]
+    for wait in finish:
+        value, part = torch.full((4,), float(RANK), device=HERE), torch.empty(2, device=HERE)
+        wait(dist.all_reduce(value, **average))
+        wait(dist.reduce_scatter_tensor(part, torch.full((2 * WORLD,), float(RANK), device=HERE), **average))
+        assert value.tolist() == [mean] * 4 and part.tolist() == [mean] * 2, (wait, value, part)
+    with dist._coalescing_manager():
+        dist.reduce_scatter_tensor(part.zero_(), torch.full((2 * WORLD,), float(RANK), device=HERE), average["op"])
+    assert part.tolist() == [mean] * 2, part
+
+
+def wait_by_asking(work):
+    while not work.is_completed():
+        pass
+
+
+def wait_for_what_follows(work):
+    assert work.get_future().then(lambda future: future.value()[0].sum()).wait() > 0
+
+
 def pipeline():
     """A stage on each GPU."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B

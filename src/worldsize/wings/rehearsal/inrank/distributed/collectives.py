@@ -1,12 +1,14 @@
-"""Collectives of a group that was asked to be nccl: what NCCL would refuse, and what gloo lacks (averages)."""
+"""Collectives of a group that was asked to be nccl: what NCCL would refuse, and what gloo lacks (averages, futures)."""
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any, Callable
 
 from .. import devices
 from ..caller import calling_module
+from ..cuda.devices import do_nothing
 from ..torch_module import arguments_of, patch, torch
 from . import process_groups
 
@@ -14,6 +16,7 @@ _TENSOR_ARGUMENTS = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",
     "all_gather_into_tensor": "input_tensor", "reduce_scatter": "output", "reduce_scatter_tensor": "input",
     "all_to_all_single": "input", "scatter": "tensor", "gather": "tensor",
+    "all_gather_single": "input_tensor", "reduce_scatter_single": "input",
 }  # fmt: skip
 """The argument that tells where the group's tensors are."""
 
@@ -22,12 +25,13 @@ _RESULT_ARGUMENTS = {
     "reduce": "tensor",
     "reduce_scatter": "output",
     "reduce_scatter_tensor": "output",
+    "reduce_scatter_single": "output",
 }
 """The argument that holds the result."""
 
 _UNCHECKED = ("torch.distributed.distributed_c10d", "torch.distributed._state_dict_utils")
-"""Modules whose calls are not checked: collectives themselves, which the function mode calls a second time, and what
-moves tensors to the group's device, which it takes for the CPU."""
+"""Modules whose calls are left as they are: collectives themselves, which the function mode calls a second time, and
+what moves tensors to the group's device, which it takes for the CPU."""
 
 
 def install(c10d: Any) -> None:
@@ -36,33 +40,78 @@ def install(c10d: Any) -> None:
     patch(c10d, "barrier", _barrier, torch.distributed)
 
 
-class _PendingAverage:
-    """A pending sum that is an average once it is waited for."""
+class _PendingResult:
+    """The pending work of a collective, with what is to be done to the result once it is there: that is found by
+    waiting, by asking, or by a future. Some work gloo does only while it is waited for, and has no future of it."""
 
-    def __init__(self, work: Any, divide: Callable[[], object]) -> None:
-        self._work, self._divide = work, divide
+    def __init__(self, work: Any, result: Any, finish: Callable[[], object]) -> None:
+        self._work, self._result, self._finish, self._lock = work, result, finish, threading.Lock()
+        self._future: Any = None
+        try:
+            self._gloo_future = work.get_future()
+        except RuntimeError:
+            self._gloo_future = None
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
         done = self._work.wait(*args, **kwargs)
-        divide, self._divide = self._divide, lambda: None
-        divide()
+        self._finish_once()
         return done
+
+    def is_completed(self) -> bool:
+        if self._gloo_future is None:
+            self.wait()
+        is_there = self._gloo_future is None or bool(self._work.is_completed())
+        if is_there:
+            self._finish_once()
+        return is_there
+
+    def get_future(self) -> Any:
+        if self._future is None:
+            self._future = (self._gloo_future or self._completed_future()).then(self._finish_value)
+        return self._future
+
+    def _completed_future(self) -> Any:
+        self.wait()
+        future = torch.futures.Future()
+        future.set_result([self._result])
+        return future
+
+    def _finish_value(self, future: Any) -> Any:
+        value = future.value()
+        self._finish_once()
+        return value
+
+    def _finish_once(self) -> None:
+        with self._lock:  # a future is there in a thread of gloo's
+            finish, self._finish = self._finish, lambda: None
+            finish()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._work, name)
 
 
 def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+    if calling_module().startswith(_UNCHECKED):
+        return original(*args, **kwargs)
     said = arguments_of(original, args, kwargs)
     group = said.get("group")
-    if not calling_module().startswith(_UNCHECKED):
-        process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
-    averaged = name in _RESULT_ARGUMENTS and said.get("op") == torch.distributed.ReduceOp.AVG
-    if not averaged or not process_groups.is_nccl(group):
+    process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
+    result = said.get(_RESULT_ARGUMENTS.get(name, ""))
+    if result is None or not process_groups.is_nccl(group) or _is_noted_down(group):
         return original(*args, **kwargs)
-    work = original(**{**said, "op": torch.distributed.ReduceOp.SUM})
-    divide = partial(_divide, said[_RESULT_ARGUMENTS[name]], torch.distributed.get_world_size(group))
-    return divide() if work is None else _PendingAverage(work, divide)
+    finish: Callable[[], object] = do_nothing
+    if said.get("op") == torch.distributed.ReduceOp.AVG:
+        said["op"] = torch.distributed.ReduceOp.SUM
+        finish = partial(_divide, result, torch.distributed.get_world_size(group))
+    work = original(**said)
+    return finish() if work is None else _PendingResult(work, result, finish)
+
+
+def _is_noted_down(group: Any) -> bool:
+    """Whether calls on the group are noted down, and made as one later: with averages, where gloo has them."""
+    c10d: Any = torch.distributed.distributed_c10d
+    noted = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", ())
+    return (c10d._get_default_group() if group is None else group) in noted
 
 
 def _divide(total: Any, size: int) -> None:
