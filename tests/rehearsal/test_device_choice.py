@@ -33,6 +33,7 @@ def test_a_mesh_chooses_the_gpu_by_the_local_rank(cli: Cli, name: str) -> None:
         "replicated",
         "attention",
         "pending_averages",
+        "cpu_tensors",
         "pipeline",
     ],
 )

@@ -245,6 +245,28 @@ def wait_for_what_follows(work):
     assert work.get_future().then(lambda future: future.value()[0].sum()).wait() > 0
 
 
+def cpu_tensors():
+    """NCCL takes no tensor of the CPU, in whichever call; those of GPUs arrive."""
+    dist.init_process_group("nccl", device_id=HERE)
+    other, whole, sent, received = 1 - RANK, torch.ones(2), torch.ones(2, device=HERE), torch.zeros(2, device=HERE)
+    for call in (
+        lambda: dist.send(whole, other),
+        lambda: dist.irecv(whole, other),
+        lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, whole, other)]),
+        lambda: dist.all_to_all([whole, whole], [whole, whole]),
+        lambda: dist.all_reduce_coalesced([whole]),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            assert "No backend type associated with device type cpu" in str(error)
+        else:
+            raise AssertionError("taken")
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]):
+        work.wait()
+    assert received.tolist() == [1, 1]
+
+
 def pipeline():
     """A stage on each GPU."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B

@@ -16,9 +16,12 @@ _TENSOR_ARGUMENTS = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "all_gather": "tensor",
     "all_gather_into_tensor": "input_tensor", "reduce_scatter": "output", "reduce_scatter_tensor": "input",
     "all_to_all_single": "input", "scatter": "tensor", "gather": "tensor",
-    "all_gather_single": "input_tensor", "reduce_scatter_single": "input",
+    "all_gather_single": "input_tensor", "reduce_scatter_single": "input", "all_to_all": "input_tensor_list",
+    "all_reduce_coalesced": "tensors",
 }  # fmt: skip
 """The argument that tells where the group's tensors are."""
+
+_POINT_TO_POINT = ("send", "recv", "isend", "irecv")
 
 _RESULT_ARGUMENTS = {
     "all_reduce": "tensor",
@@ -37,6 +40,9 @@ what moves tensors to the group's device, which it takes for the CPU."""
 def install(c10d: Any) -> None:
     for name in _TENSOR_ARGUMENTS:
         patch(c10d, name, partial(_collective, name), torch.distributed)
+    for name in _POINT_TO_POINT:
+        patch(c10d, name, _send_or_receive, torch.distributed)
+    patch(c10d, "batch_isend_irecv", _send_and_receive, torch.distributed)
     patch(c10d, "barrier", _barrier, torch.distributed)
 
 
@@ -94,8 +100,9 @@ def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
     if calling_module().startswith(_UNCHECKED):
         return original(*args, **kwargs)
     said = arguments_of(original, args, kwargs)
-    group = said.get("group")
-    process_groups.check_tensor(group, said.get(_TENSOR_ARGUMENTS[name]))
+    group, tensors = said.get("group"), said.get(_TENSOR_ARGUMENTS[name])
+    for tensor in tensors[:1] if isinstance(tensors, list) else [tensors]:
+        process_groups.check_tensor(group, tensor)
     result = said.get(_RESULT_ARGUMENTS.get(name, ""))
     if result is None or not process_groups.is_nccl(group) or _is_noted_down(group):
         return original(*args, **kwargs)
@@ -112,6 +119,19 @@ def _is_noted_down(group: Any) -> bool:
     c10d: Any = torch.distributed.distributed_c10d
     noted = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", ())
     return (c10d._get_default_group() if group is None else group) in noted
+
+
+def _send_or_receive(original: Any, *args: Any, **kwargs: Any) -> Any:
+    said = arguments_of(original, args, kwargs)
+    if not calling_module().startswith(_UNCHECKED):
+        process_groups.check_place(said.get("group"), said.get("tensor"))
+    return original(*args, **kwargs)
+
+
+def _send_and_receive(original: Any, p2p_op_list: Any) -> Any:
+    for each in p2p_op_list:
+        process_groups.check_place(each.group, each.tensor)
+    return original(p2p_op_list)
 
 
 def _divide(total: Any, size: int) -> None:

@@ -59,15 +59,21 @@ def _is_undefined_for_all() -> bool:
     return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
 
 
-def check_tensor(group: Any, tensor: Any) -> None:
-    """Check a tensor as NCCL does, which takes only what is on a GPU, and one GPU for each process. Raises
-    RuntimeError, DistBackendError."""
+def check_place(group: Any, tensor: Any) -> Optional[int]:
+    """Check that a tensor is where the group can take it, which with NCCL is on a GPU. Return the GPU, if it is known.
+    Raises RuntimeError."""
     if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
-        return
+        return None
     mark = mark_of(tensor)
     if mark == CPU and not has_cpu(group):
         raise RuntimeError(messages.NO_BACKEND)
-    check_devices(group, None if mark == CPU else mark)
+    return None if mark == CPU else mark
+
+
+def check_tensor(group: Any, tensor: Any) -> None:
+    """Check a tensor as NCCL does, which takes only what is on a GPU, and one GPU for each process. Raises
+    RuntimeError, DistBackendError."""
+    check_devices(group, check_place(group, tensor))
 
 
 def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
