@@ -59,6 +59,11 @@ def test_figures(tmp_path: Path, name: str) -> None:
     _check(tmp_path, "figures", name)
 
 
+@pytest.mark.parametrize("name", _styles("gradients"))
+def test_gradients(tmp_path: Path, name: str) -> None:
+    _check(tmp_path, "gradients", name)
+
+
 @pytest.mark.parametrize("name", _styles("losses"))
 def test_losses(tmp_path: Path, name: str) -> None:
     _check(tmp_path, "losses", name)

@@ -56,6 +56,7 @@ SHOWN = {
             "styles/losses/clip.py", "styles/losses/batch_hard_triplets.py", "styles/losses/dice.py",
         ),
         "mixup, CutMix": ("styles/noise/mixup.py", "styles/noise/cutmix.py", "styles/noise/multinomial.py"),
+        "noise in which": ("styles/noise/other_dimensions.py", "styles/noise/inside_models.py"),
         "what the script prints": ("test_figures_fuzz.py::test_programs_made_at_random",),
         "AMP, `GradScaler`": ("test_equal.py::test_mixed_precision_differs_by_its_own_precision",),
         "`torch.save`, `torch.load`": ("test_behaviour.py::test_what_is_saved_can_be_moved_copied_and_loaded_at_once",),

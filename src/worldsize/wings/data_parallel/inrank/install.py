@@ -17,11 +17,11 @@ from .batch_norm import BatchNormPatch
 from .batch_slices import size_of, slice_of
 from .cropped_batches import CroppedBatches
 from .figures.drawn_rows import DrawnRows
+from .figures.random_draws import RandomPatches
 from .gradient_reducer import GradientReducer
 from .guards import Guards
 from .loader_pass import RankParts
 from .loader_patches import LoaderPatches
-from .random_draws import RandomPatches
 from .rank_state import NO_BATCH, Training, refusal, user_place
 
 PARTS: RankParts | None = None

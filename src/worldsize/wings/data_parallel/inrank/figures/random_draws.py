@@ -10,10 +10,10 @@ from typing import Any, Callable, Sequence, Tuple
 
 import torch
 
-from .figures.batch_size import local_number
-from .figures.drawn_rows import DrawnRows
-from .random_streams import RandomStreams, is_compiling
-from .rank_state import Training, replace
+from ..random_streams import RandomStreams, is_compiling
+from ..rank_state import Training, replace
+from .batch_size import local_number
+from .drawn_rows import DrawnRows
 
 Shape = Tuple[int, ...]
 
