@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,9 @@ from worldsize.common.named_tuple import Any
 
 _began = 0.0
 _process = 0
+_popen = threading.local()
+"""Has `starting` in a thread that is starting a program by `subprocess`, which may itself use posix_spawn."""
+
 _write: Callable[[str], None] | None = None
 
 
@@ -47,7 +51,11 @@ def begin_notes(write: Callable[[str], None], began: float) -> None:
             self._started = time.monotonic()
             self._words = _command_text(args)
             self._code: int | None = None
-            super().__init__(args, *more, **given)
+            _popen.starting = True
+            try:
+                super().__init__(args, *more, **given)
+            finally:
+                del _popen.starting
 
         @property
         def returncode(self) -> int | None:
@@ -66,7 +74,7 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
     """An audit hook of Python's: it is called for everything that opens a file or starts a program."""
     if event == "subprocess.Popen" and os.getpid() == _process:
         note_decision(f"starts {_command_text(values[1])}")
-    elif event == "os.posix_spawn" and os.getpid() == _process:
+    elif event == "os.posix_spawn" and os.getpid() == _process and not hasattr(_popen, "starting"):
         note_decision(f"starts {_command_text(values[1])}, and does not wait for it")
 
 

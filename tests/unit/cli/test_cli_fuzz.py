@@ -20,7 +20,7 @@ from worldsize.cli.main import VERBS
 from worldsize.trust.secrets import mask_argv
 
 CASES = cases()
-STARTING = ("run", "submit", "rerun", "rehearse", "check")
+STARTING = ("run", "submit", "rerun", "rehearse", "check", "bench")
 APART = ("init", "selftest")
 """Verbs that write here, or start many runs, whatever their words are."""
 

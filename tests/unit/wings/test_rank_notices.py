@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")
+
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.notices import read_rank_notices
 from worldsize.wings.data_parallel.inrank.rank_state import Training

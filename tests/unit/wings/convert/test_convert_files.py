@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("libcst")
+
 from worldsize.errors import UsageError
 from worldsize.wings.convert.check.findings import original_line
 from worldsize.wings.convert.check.project_copies import copy_project
