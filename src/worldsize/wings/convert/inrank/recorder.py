@@ -115,9 +115,11 @@ class Recorder:
         return [os.path.relpath(os.path.realpath(path), self.folder), line]
 
     def _is_own_file(self, path: str) -> bool:
+        """Not `<frozen os>` and `<string>`, which are no files."""
         if path not in self._own_files:
             real = os.path.realpath(path)
-            self._own_files[path] = real.startswith(self.folder + os.sep) and real != self._helpers
+            is_below = real.startswith(self.folder + os.sep) and real != self._helpers
+            self._own_files[path] = is_below and not path.startswith("<")
         return self._own_files[path]
 
     def write(self, end: str, error: Any = None) -> None:
