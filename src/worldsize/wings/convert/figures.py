@@ -144,7 +144,7 @@ class Figures:
         else:
             return
         if self._names(value) & batch:
-            self._settle(file, value)
+            self._settle(file, value, batch)
 
     def _read_function(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
         """Read a function that trains, and is given something of the batch."""
@@ -191,11 +191,11 @@ class Figures:
         is_given = any(self._names(arg.value) & batch for arg in call.args)
         return {call.func.value.value} if is_given and self._program.class_trains(file, call.func.value) else set()
 
-    def _settle(self, file: SourceFile, value: cst.CSTNode) -> bool:
+    def _settle(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
         """Whether it is known what all ranks' is. A loss that is trained is taken for a mean: where that is not seen,
         the loss is said."""
         kind = self._kinds.kind(file, value)
-        if self._is_done(file, value):
+        if self._is_done(file, value, batch):
             return True
         if self._kinds.origins.is_container(file, value):
             return False
@@ -222,10 +222,33 @@ class Figures:
             self.means, self.totals = means, totals
         return not left
 
-    def _is_done(self, file: SourceFile, value: cst.CSTNode) -> bool:
-        """Whether a value is all ranks' already, where it was computed."""
-        origins = [each for _, each in self._kinds.origins.origins(file, value) if each is not value]
-        return any(each in self.means or each in self.totals for node in origins for each in nodes_below(node))
+    def _is_done(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
+        """Whether a value is all ranks' already, where it was computed: of what was computed in the same function, all
+        that is of the batch."""
+        origins = [(home, each) for home, each in self._kinds.origins.origins(file, value) if each is not value]
+        done = [(home, each) for home, each in origins if any(map(self._is_shared, nodes_below(each)))]
+        inner = file.function_around(value)
+        return bool(done) and not any(
+            self._names(each) & batch for home, each in done if home is file and file.function_around(each) is inner
+        )
+
+    def _is_shared(self, node: cst.CSTNode) -> bool:
+        return node in self.means or node in self.totals
+
+    def _has_shared_part(self, file: SourceFile, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+        """Whether something in a value, or in what its names were given in the same function, is all ranks' already: a
+        mean or a sum of the whole would count that once more."""
+        inner = file.function_around(node)
+        for home, origin in self._kinds.origins.origins(file, node):
+            if origin in seen or home is not file or file.function_around(origin) is not inner:
+                continue
+            seen.add(origin)
+            for each in nodes_below(origin):
+                if self._is_shared(each):
+                    return True
+                if isinstance(each, cst.Name) and each is not node and self._has_shared_part(file, each, seen):
+                    return True
+        return False
 
     def _read_told(self, file: SourceFile, node: cst.CSTNode, values: Sequence[cst.CSTNode], batch: set[str]) -> None:
         """What is printed, counted or collected."""
@@ -259,13 +282,13 @@ class Figures:
         if not self._names(node) & batch or is_question(node):
             return
         is_value = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation))
-        is_done = any(each in self.means or each in self.totals for each in nodes_below(node))
+        is_done = is_value and self._has_shared_part(file, node, set())
         is_object = isinstance(node, cst.Name) and node.value in self._objects
         if (
             is_value
             and not is_done
             and not is_object
-            and (self._settle(file, node) or is_same(self._kinds.kind(file, node)))
+            and (self._settle(file, node, batch) or is_same(self._kinds.kind(file, node)))
         ):
             return
         if isinstance(node, cst.Name):

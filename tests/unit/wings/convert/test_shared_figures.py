@@ -52,6 +52,24 @@ def test_a_sum_is_added_up_and_a_mean_of_it_is_not() -> None:
     assert figures("print(loss.item() / len(x))", loss) == ["print(ddp.total(loss).item() / ddp.total(len(x)))"]
 
 
+RIGHT = "right = (out.argmax(1) == y).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("told", "becomes"),
+    [
+        (RIGHT + "\nprint(right / len(y))", "print(right / ddp.total(len(y)))"),
+        (RIGHT + "\nshare = right / len(y)\nprint(share)", "share = right / ddp.total(len(y))"),
+        (RIGHT + "\nshare = right / len(y)\nprint(100 * share)", "share = right / ddp.total(len(y))"),
+        ("part = loss.item() * len(y)\ntotal += part", "part = ddp.mean(loss).item() * ddp.total(len(y))"),
+        ("value = loss.item()\ntotal += value * len(y)", "total += value * ddp.total(len(y))"),
+    ],
+)
+def test_a_figure_in_two_steps_is_counted_once(told: str, becomes: str) -> None:
+    assert becomes in figures(told) and remarks(training(told=told)) == []
+    assert not any("ddp.mean(right" in line or "ddp.mean(share" in line for line in figures(told))
+
+
 def test_a_figure_that_a_function_returns_is_counted_once() -> None:
     step = "def step(x, y):\n    loss = F.mse_loss(model(x), y)\n    loss.backward()\n    return loss.item(), len(x)\n"
     loop = "for x, y in loader:\n    value, size = step(x, y)\n    total += value\n    count += size\n"
