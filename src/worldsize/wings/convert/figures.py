@@ -14,7 +14,7 @@ from worldsize.wings.convert.figure_names import (
     names_to_backward,
     plain_names,
 )
-from worldsize.wings.convert.kinds import MEAN, SIZE, SUM, is_same
+from worldsize.wings.convert.kinds import MEAN, NUMBER, SIZE, SUM, is_same, kind_of_several
 from worldsize.wings.convert.loss_kinds import LossKinds
 from worldsize.wings.convert.program import Program, SourceFile
 from worldsize.wings.convert.syntax import (
@@ -25,6 +25,7 @@ from worldsize.wings.convert.syntax import (
     nodes_below,
     own_nodes,
 )
+from worldsize.wings.convert.value_origins import elements
 
 _TOLD = (
     "print", "append", "update", "add_scalar", "add_scalars", "set_postfix", "set_description", "log", "info", "write",
@@ -228,9 +229,35 @@ class Figures:
         origins = [(home, each) for home, each in self._kinds.origins.origins(file, value) if each is not value]
         done = [(home, each) for home, each in origins if any(map(self._is_shared, nodes_below(each)))]
         inner = file.function_around(value)
-        return bool(done) and not any(
-            self._names(each) & batch for home, each in done if home is file and file.function_around(each) is inner
-        )
+        for home, each in done:
+            is_here = home is file and file.function_around(each) is inner
+            if self._names(each) & batch if is_here else self._is_partly_shared(home, each):
+                return False
+        return bool(done)
+
+    def _is_partly_shared(self, file: SourceFile, value: cst.CSTNode) -> bool:
+        """Whether a function returns a dictionary, or the like, some of which is a rank's part."""
+        for each in (elements(value) or {}).values():
+            if not any(map(self._is_shared, nodes_below(each))) and not is_same(self._kinds.kind(file, each)):
+                return True
+        return False
+
+    def _is_part_settled(self, file: SourceFile, node: cst.Subscript) -> bool:
+        """Whether it is known what all ranks' is of `out["n"]`, where a function has returned `out`."""
+        kinds = []
+        for home, value in self._kinds.origins.parts(file, node):
+            if not any(map(self._is_shared, nodes_below(value))):
+                kinds.append(self._kinds.kind(home, value))
+            elif kinds:
+                return False
+            else:
+                kinds.append(NUMBER)
+        kind = kind_of_several(kinds)
+        if kind in (SUM, SIZE):
+            self.totals[node] = None
+        elif kind == MEAN:
+            self.means[node] = None
+        return kind is not None and (is_same(kind) or self._is_shared(node))
 
     def _is_shared(self, node: cst.CSTNode) -> bool:
         return node in self.means or node in self.totals
@@ -290,6 +317,8 @@ class Figures:
             and not is_object
             and (self._settle(file, node, batch) or is_same(self._kinds.kind(file, node)))
         ):
+            return
+        if isinstance(node, cst.Subscript) and self._is_part_settled(file, node):
             return
         if isinstance(node, cst.Name):
             if not self._is_settled_where_defined(file, node, batch):

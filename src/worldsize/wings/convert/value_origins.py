@@ -15,6 +15,18 @@ _CONTAINERS = (cst.Dict, cst.List, cst.Tuple, cst.Set, cst.ListComp, cst.DictCom
 Value = tuple[SourceFile, cst.CSTNode]
 
 
+def elements(value: cst.CSTNode) -> dict[object, cst.BaseExpression] | None:
+    """What a dictionary, a tuple or a list is put together from, by its constant keys; None for anything else."""
+    if isinstance(value, (cst.Tuple, cst.List)):
+        return {place: each.value for place, each in enumerate(value.elements)}
+    if isinstance(value, cst.Dict):
+        pairs = [each for each in value.elements if isinstance(each, cst.DictElement)]
+        return {each.key.evaluated_value: each.value for each in pairs if isinstance(each.key, cst.SimpleString)}
+    if isinstance(value, cst.Call) and code(value.func) == "dict":
+        return {each.keyword.value: each.value for each in value.args if each.keyword is not None}
+    return None
+
+
 class ValueOrigins:
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -49,6 +61,24 @@ class ValueOrigins:
 
     def is_container(self, file: SourceFile, value: cst.CSTNode) -> bool:
         return any(isinstance(each, _CONTAINERS) for _, each in self.origins(file, value))
+
+    def parts(self, file: SourceFile, value: cst.Subscript) -> list[Value]:
+        """The values that `out["n"]`, or `out[2]`, takes out of what functions put together and return; none where that
+        is not known of all."""
+        key = value.slice[0].slice if len(value.slice) == 1 else None
+        index = key.value if isinstance(key, cst.Index) else None
+        if not isinstance(index, (cst.SimpleString, cst.Integer)):
+            return []
+        inner = file.function_around(value)
+        found: list[Value] = []
+        for home, each in self.origins(file, value.value):
+            if home is file and home.function_around(each) is inner:
+                continue
+            values = elements(each)
+            if values is not None and index.evaluated_value not in values:
+                return []
+            found += [(home, values[index.evaluated_value])] if values is not None else []
+        return found
 
     def _next(self, file: SourceFile, value: cst.CSTNode) -> Iterator[Value]:
         if isinstance(value, cst.Attribute):

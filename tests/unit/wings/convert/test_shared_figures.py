@@ -78,6 +78,30 @@ def test_a_figure_that_a_function_returns_is_counted_once() -> None:
     assert not any(line.startswith("total") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("returned", "told", "becomes"),
+    [
+        ("{'loss': loss.item(), 'n': len(y)}", "n += out['n']; s += out['loss']", "n += ddp.total(out['n'])"),
+        ("dict(loss=loss.item(), n=len(y))", "n += out['n']", "n += ddp.total(out['n'])"),
+        ("[loss.item(), 0, len(y)]", "n += out[2]; s += out[0]; print(out[1])", "n += ddp.total(out[2])"),
+        ("{'loss': loss, 'n': 3}", "s += out['loss'].item(); print(out['n'])", "s += ddp.mean(out['loss']).item()"),
+        ("{'loss': loss.item(), 'rows': out}", "s += out['loss']", ""),
+    ],
+)
+def test_a_part_of_what_a_function_returns(returned: str, told: str, becomes: str) -> None:
+    step = "def step(x, y):\n    out = model(x)\n    loss = F.mse_loss(out, y)\n    loss.backward()\n    return %s\n"
+    text = BEGINNING + step % returned + "for x, y in loader:\n    out = step(x, y)\n    %s\n" % told
+    inside = [line for line in changed_lines(text) if "out[" in line]
+    assert [line.partition(";")[0] for line in inside] == ([becomes] if becomes else []) and remarks(text) == []
+
+
+def test_a_whole_dictionary_that_is_printed_is_said() -> None:
+    step = "def step(x, y):\n    loss = F.mse_loss(model(x), y)\n    loss.backward()\n"
+    step += "    return {'a': loss.item(), 'n': len(y)}\n"
+    (remark,) = remarks(BEGINNING + step + "for x, y in loader:\n    out = step(x, y)\n    print(out)\n")
+    assert remark.text.startswith("out is of rank 0's part of the batch")
+
+
 def test_a_figure_of_the_last_batch_after_the_loop() -> None:
     source = training() + "error = (out - y).abs().mean()\nprint(loss.item(), error)\n"
     assert "print(ddp.mean(loss).item(), ddp.mean(error))" in changed_lines(source)
