@@ -29,8 +29,8 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 EQUAL = (
     "figures/conditions.py", "figures/early_stopping.py", "figures/files.py", "figures/meters.py",
-    "figures/simple_accuracy.py", "figures/step_function.py", "figures/tensorboard.py", "loaders/cached_samples.py",
-    "loaders/mnist.py", "loaders/quickstart.py", "losses/two_backwards.py",
+    "figures/simple_accuracy.py", "figures/step_function.py", "figures/tensorboard.py", "figures/two_steps.py",
+    "loaders/cached_samples.py", "loaders/mnist.py", "loaders/quickstart.py", "losses/two_backwards.py",
     "loaders/next_loops.py", "loaders/other_loaders.py", "loaders/package", "loaders/phases_dict.py",
     "loaders/samplers.py", "loaders/shared_function.py", "loaders/trainer.py", "loaders/two_files",
     "loaders/two_loaders.py", "losses/accumulation.py", "losses/bfgs.py", "losses/dictionary.py",
