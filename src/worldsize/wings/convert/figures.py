@@ -309,6 +309,8 @@ class Figures:
         if not self._names(node) & batch or is_question(node):
             return
         is_value = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BinaryOperation))
+        if isinstance(node, cst.Name) and self._is_done(file, node, batch):
+            return
         is_done = is_value and self._has_shared_part(file, node, set())
         is_object = isinstance(node, cst.Name) and node.value in self._objects
         if (

@@ -63,6 +63,7 @@ RIGHT = "right = (out.argmax(1) == y).sum().item()"
         (RIGHT + "\nshare = right / len(y)\nprint(100 * share)", "share = right / ddp.total(len(y))"),
         ("part = loss.item() * len(y)\ntotal += part", "part = ddp.mean(loss).item() * ddp.total(len(y))"),
         ("value = loss.item()\ntotal += value * len(y)", "total += value * ddp.total(len(y))"),
+        ("loss, n = loss.item(), len(y)\nprint(loss, n)", "loss, n = ddp.mean(loss).item(), len(y)"),
     ],
 )
 def test_a_figure_in_two_steps_is_counted_once(told: str, becomes: str) -> None:
