@@ -1,4 +1,4 @@
-"""What worldsize decides, and which programs it starts, told as it happens to whoever asks for that (`-v`).
+"""Notes of what worldsize decides and of the programs that it starts, for people who ask for them (`-v`).
 
 Off unless `begin_notes` is called, and then a note costs nothing. Notes are this process's own: what is forked from it
 is silent. Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
+from _thread import get_ident  # threading, which gives it to others, takes a millisecond to import
 from collections.abc import Callable
 
 from worldsize.common.named_tuple import Any
 
 _began = 0.0
 _process = 0
-_popen = threading.local()
-"""Has `starting` in a thread that is starting a program by `subprocess`, which may itself use posix_spawn."""
+_starting: set[int] = set()
+"""The threads that are starting a program by `subprocess`, which may itself use posix_spawn."""
 
 _write: Callable[[str], None] | None = None
 
@@ -32,7 +32,7 @@ def note_decision(text: str) -> None:
 
 
 def is_noting() -> bool:
-    """Whether anybody is told: for what would take time to say."""
+    """Whether notes are written at all, to be asked before a note is made that takes time."""
     return _write is not None
 
 
@@ -45,17 +45,17 @@ def begin_notes(write: Callable[[str], None], began: float) -> None:
     import subprocess
 
     class NotedPopen(subprocess.Popen):  # type: ignore[type-arg]
-        """A program whose end is told, whoever waits for it."""
+        """Writes a note when the program has ended, whoever waits for it."""
 
         def __init__(self, args: Any, *more: Any, **given: Any) -> None:
             self._started = time.monotonic()
             self._words = _command_text(args)
             self._code: int | None = None
-            _popen.starting = True
+            _starting.add(get_ident())
             try:
                 super().__init__(args, *more, **given)
             finally:
-                del _popen.starting
+                _starting.discard(get_ident())
 
         @property
         def returncode(self) -> int | None:
@@ -74,7 +74,7 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
     """An audit hook of Python's: it is called for everything that opens a file or starts a program."""
     if event == "subprocess.Popen" and os.getpid() == _process:
         note_decision(f"starts {_command_text(values[1])}")
-    elif event == "os.posix_spawn" and os.getpid() == _process and not hasattr(_popen, "starting"):
+    elif event == "os.posix_spawn" and os.getpid() == _process and get_ident() not in _starting:
         note_decision(f"starts {_command_text(values[1])}, and does not wait for it")
 
 

@@ -245,8 +245,8 @@ def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
 
 
 def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
-    """Whether a name stands for a tuple or a dictionary, as far as its function tells: `x, y = batch`, `batch["x"]`, or
-    `batch[0]` where no function gets the whole batch."""
+    """Whether the function takes a name's value apart as a tuple or a dictionary: by `x, y = batch` or `batch["x"]`, or
+    by `batch[0]` if it gives the whole batch to no other function."""
     nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
     parts: list[cst.CSTNode] = []
     is_given = False

@@ -14,7 +14,7 @@ from worldsize.wings.convert.figure_names import (
     names_to_backward,
     plain_names,
 )
-from worldsize.wings.convert.kinds import MEAN, NUMBER, SIZE, SUM, is_same, kind_of_several
+from worldsize.wings.convert.kinds import MEAN, SIZE, SUM, is_same, kind_of_several
 from worldsize.wings.convert.loss_kinds import LossKinds
 from worldsize.wings.convert.program import Program, SourceFile
 from worldsize.wings.convert.syntax import (
@@ -236,7 +236,7 @@ class Figures:
         return bool(done)
 
     def _is_partly_shared(self, file: SourceFile, value: cst.CSTNode) -> bool:
-        """Whether a function returns a dictionary, or the like, some of which is a rank's part."""
+        """Whether a value is a dictionary, a tuple or a list in which something is of a rank's part."""
         for each in (elements(value) or {}).values():
             if not any(map(self._is_shared, nodes_below(each))) and not is_same(self._kinds.kind(file, each)):
                 return True
@@ -244,15 +244,11 @@ class Figures:
 
     def _is_part_settled(self, file: SourceFile, node: cst.Subscript) -> bool:
         """Whether it is known what all ranks' is of `out["n"]`, where a function has returned `out`."""
-        kinds = []
-        for home, value in self._kinds.origins.parts(file, node):
-            if not any(map(self._is_shared, nodes_below(value))):
-                kinds.append(self._kinds.kind(home, value))
-            elif kinds:
-                return False
-            else:
-                kinds.append(NUMBER)
-        kind = kind_of_several(kinds)
+        parts = self._kinds.origins.parts(file, node)
+        left = [(home, value) for home, value in parts if not any(map(self._is_shared, nodes_below(value)))]
+        if len(left) < len(parts):
+            return not left
+        kind = kind_of_several(self._kinds.kind(home, value) for home, value in left)
         if kind in (SUM, SIZE):
             self.totals[node] = None
         elif kind == MEAN:

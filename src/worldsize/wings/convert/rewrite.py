@@ -105,8 +105,8 @@ class _Plan:
                 self._changes.setdefault(statement, []).append(commented(f"{self._module}: {remark.text}"))
 
     def _import(self, file: SourceFile) -> str:
-        """The helpers lie beside the file that is started first; where that is part of a package and imports from it
-        with dots, so do all."""
+        """Return the statement that imports the helpers, which lie beside the file that is started. If that file
+        imports with dots, as in a package, so do all."""
         entry = self._program.files[0]
         if not any(isinstance(each, cst.ImportFrom) and each.relative for each in nodes_below(entry.module)):
             return f"import {self._module}\n"

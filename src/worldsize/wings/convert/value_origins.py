@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -16,9 +17,11 @@ Value = tuple[SourceFile, cst.CSTNode]
 
 
 def elements(value: cst.CSTNode) -> dict[object, cst.BaseExpression] | None:
-    """What a dictionary, a tuple or a list is put together from, by its constant keys; None for anything else."""
+    """The values in a dictionary by its constant keys, in a tuple or a list by their places, as far as these are known;
+    None for anything else."""
     if isinstance(value, (cst.Tuple, cst.List)):
-        return {place: each.value for place, each in enumerate(value.elements)}
+        plain = takewhile(lambda each: not isinstance(each, cst.StarredElement), value.elements)
+        return {place: each.value for place, each in enumerate(plain)}
     if isinstance(value, cst.Dict):
         pairs = [each for each in value.elements if isinstance(each, cst.DictElement)]
         return {each.key.evaluated_value: each.value for each in pairs if isinstance(each.key, cst.SimpleString)}

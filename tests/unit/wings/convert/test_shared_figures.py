@@ -96,6 +96,14 @@ def test_a_part_of_what_a_function_returns(returned: str, told: str, becomes: st
     assert [line.partition(";")[0] for line in inside] == ([becomes] if becomes else []) and remarks(text) == []
 
 
+@pytest.mark.parametrize("returned", ["[len(y), loss.item()]", "[*rows, len(y)]"])
+def test_a_part_that_is_not_known_of_all_returns_is_said(returned: str) -> None:
+    step = "def step(x, y):\n    loss = F.mse_loss(model(x), y)\n    loss.backward()\n"
+    step += "    if fast: return [loss.item(), len(y)]\n    return %s\n" % returned
+    (remark,) = remarks(BEGINNING + step + "for x, y in loader:\n    out = step(x, y)\n    n += out[1]\n")
+    assert remark.text.startswith("out is of rank 0's part of the batch")
+
+
 def test_a_whole_dictionary_that_is_printed_is_said() -> None:
     step = "def step(x, y):\n    loss = F.mse_loss(model(x), y)\n    loss.backward()\n"
     step += "    return {'a': loss.item(), 'n': len(y)}\n"
