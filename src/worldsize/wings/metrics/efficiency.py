@@ -15,6 +15,8 @@ _LEAST_NODES = 0.5
 _IDLE_MEMORY = 1 << 30
 """Bytes of a GPU's memory that are in use at most where no process uses it: the driver reserves some hundred MiB."""
 _LEAST_STARTING = 0.05
+_MOST_CORES = 1e7
+"""No run keeps more busy: a file that says so is damaged."""
 
 
 class Times(NamedTuple):
@@ -198,7 +200,7 @@ def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
     used = sum(rates)
     counts = [record.header.cores for record in known]
     if min(counts) < 1 or (not held.one_machine and _share_hosts(known)):
-        return CpuFigures(used, None)
+        return CpuFigures(used, None) if used <= _MOST_CORES else None
     cores = max(counts) if held.one_machine else sum(counts)
     return CpuFigures(min(used, cores), cores) if used <= 1.05 * cores else None
 

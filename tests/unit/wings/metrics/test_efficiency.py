@@ -145,6 +145,7 @@ def test_little_else_is_said_where_gpus_work_unless_it_runs_short() -> None:
         (Held(1), [node(cores=8, cpu=900.0)], "8.0 of 8 cores used; highest memory 31 GiB of 256 GiB"),
         (Held(1), [node(cores=4, cpu=847.0)], "highest memory 31 GiB of 256 GiB"),  # more than there are: unsure
         (Held(1), [node(cores=0)], "7.7 cores used; highest memory 31 GiB of 256 GiB"),
+        (Held(1), [node(cores=0, cpu=1e60)], "highest memory 31 GiB of 256 GiB"),
         (Held(1), [node(memory=512 << 20, limit=None)], "7.7 of 64 cores used; highest memory 512 MiB"),
         (Held(2), [node(0), node(1)], "15 of 128 cores used; highest memory 31 GiB of 256 GiB on node 0"),
         (Held(2), [node(0), node(1, host="h0")], "15 cores used; highest memory 31 GiB on node 0"),
