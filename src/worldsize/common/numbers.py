@@ -33,6 +33,20 @@ def span_words(numbers: Sequence[int]) -> list[str]:
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
 
 
+def ranks_text(ranks: Sequence[int]) -> str:
+    """The ranks in words: `rank 3`, `ranks 0-2,5`; "" for none. They are in ascending order."""
+    return _counted_text("rank", ranks)
+
+
+def nodes_text(nodes: Sequence[int]) -> str:
+    """As `ranks_text`, of nodes."""
+    return _counted_text("node", nodes)
+
+
+def _counted_text(noun: str, numbers: Sequence[int]) -> str:
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {','.join(span_words(numbers))}" if numbers else ""
+
+
 def bytes_text(count: float) -> str:
     """The count in words such as `1.5 kB`; three digits."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -31,6 +31,7 @@
     steps/step-0000.json  what each srun of a batch script started, and how it ended
     rendezvous.json       the head's address and ports
     check.json            what a check of the nodes found before their ranks started
+    scheduler.json        what the scheduler said of its job when this attempt had ended, where that told something
     control.sock          where virtual nodes join the head, until all have
     isolation.json        of a rehearsal: why its network could not be cut, or its disks not be kept apart
     disks/                of a rehearsal: where each node's own disk is mounted, seen by that node alone
@@ -93,6 +94,7 @@ class RunPaths:
         self.mlruns = at + "mlruns"
         self.attempt_dir = at + f"{_ATTEMPT}{attempt}"
         self.rendezvous = self.attempt_dir + "/rendezvous.json"
+        self.scheduler_record = self.attempt_dir + "/scheduler.json"
         self.control_socket = self.attempt_dir + "/control.sock"
         self.events_dir = self.attempt_dir + "/events"
         self.logs_dir = self.attempt_dir + "/logs"

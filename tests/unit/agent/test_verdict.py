@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 
 import pytest
 
@@ -12,6 +13,7 @@ from worldsize.agent.outcome.rank_failure import (
     read_error,
     start_failure,
     with_storage_reason,
+    with_watchdogs_words,
 )
 from worldsize.agent.outcome.verdict import (
     CANCEL,
@@ -118,6 +120,23 @@ def test_an_abort_as_the_interpreter_ends_after_an_exception_is_no_cause():
     assert found == rank_failure(2, 1, "h", 1, 9.0, error("ValueError", "v"), False)
     for earlier in (None, error("ValueError", "of a child, long ago", time=-60.0), error("ValueError", "v", time=0.0)):
         assert rank_failure(2, 1, "h", 134, 90.0, earlier, False).code == 134
+
+
+WATCHDOG = (
+    "[rank2]:[E1129 21:04:11.5 ProcessGroupNCCL.cpp:688] [Rank 2] Watchdog caught collective operation timeout: W"
+)
+
+
+def test_an_abort_is_told_in_the_words_of_the_watchdog_that_did_it(tmp_path):
+    paths = RunPaths(str(tmp_path))
+    aborted = rank_failure(2, 1, "h", 134, 9.0, None, False)
+    assert with_watchdogs_words(aborted, paths) == aborted
+    log = tmp_path / os.path.relpath(paths.rank_log(2), tmp_path)
+    log.parent.mkdir(parents=True)
+    log.write_text("epoch 1\n%s\nterminate called after throwing an instance of 'c10::DistBackendError'\n" % WATCHDOG)
+    assert with_watchdogs_words(aborted, paths) == aborted._replace(message="%s: %s" % (aborted.message, WATCHDOG))
+    killed = rank_failure(2, 1, "h", 137, 9.0, None, False)
+    assert with_watchdogs_words(killed, paths) == killed
 
 
 def test_an_exception_from_the_future_is_dated_by_the_ranks_end():

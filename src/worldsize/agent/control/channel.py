@@ -4,10 +4,10 @@ Files are the record of a run, and no signals: a shared file system shows what i
 first line of each side is its nonce. The head sends its own first; the member's comes with all that it had to say. All
 other lines are one JSON object each, sealed (agent/control/message_proof.py), `kind` first:
 
-member → head   hello {node_rank, host: [name, cores, address, ports]} · ready {parts} · told {topic, text} ·
+member → head   hello {node_rank, host: [name, cores, address, ports], sent} · ready {parts} · told {topic, text} ·
                 ended {ranks} · verdict {why, failure} · idle · done · ping
-head → member   welcome · start {hosts} · go {parts} · told {topic, text} · verdict {why, failure} ·
-                end {verdict} · ping
+head → member   welcome · start {hosts, greeted: {NODE: time}, sent} · go {parts} · told {topic, text} ·
+                verdict {why, failure} · end {verdict} · ping
 
 Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` interprets them.
 """
@@ -73,6 +73,8 @@ class HeadChannel:
         self._news: list[NodeMessage] = []
         self._paused_until: float | None = None
         self.hosts: dict[int, Host] = {}
+        self.greeted: dict[int, float] = {}
+        """When each node's greeting was read, in Unix seconds."""
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -175,6 +177,7 @@ class HeadChannel:
         link.max_line = MAX_LINE
         self._links[node_rank] = link
         self.hosts[node_rank] = host
+        self.greeted[node_rank] = time.time()
         self._selector.modify(
             link.connection, selectors.EVENT_READ, lambda: self._queue_messages(node_rank, link.receive())
         )
@@ -228,6 +231,11 @@ class MemberChannel:
     def has_unproved_head(self) -> bool:
         """Whether a connection is open whose other side has not yet proved that it is the head."""
         return self._link is not None and not self.connected
+
+    @property
+    def is_within_machine(self) -> bool:
+        """Whether the head is on this machine, and has its clock."""
+        return isinstance(self._endpoint, str)
 
     @property
     def own_address(self) -> str:

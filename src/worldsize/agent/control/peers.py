@@ -19,6 +19,7 @@ from worldsize.common.atomic_files import try_unlink
 from worldsize.common.json_values import tuple_of
 from worldsize.common.named_tuple import Any
 from worldsize.plan.rank_variables import Host
+from worldsize.state.clocks import clock_offset
 
 CONNECT_TIMEOUT = 1.0
 _WELCOME_AFTER = 0.5
@@ -58,7 +59,7 @@ class HeadPeers(Peers):
         others = self._channel.hosts
         if self._hosts is None and len(others) == self._nodes - 1:
             self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
-            self._channel.send("start", hosts=self._hosts)
+            self._channel.send("start", hosts=self._hosts, greeted=self._channel.greeted, sent=time.time())
             self._remove_socket()
         return self._hosts
 
@@ -171,6 +172,7 @@ class MemberPeers(Peers):
         self._ended = False
         self._head_gone = False
         self._refusals = 0
+        self._greeted_at = 0.0
 
     @property
     def has_joined(self) -> bool:
@@ -205,7 +207,8 @@ class MemberPeers(Peers):
         if connected:
             reached = self._own.ports and not self._own.address
             own = self._own._replace(address=self.address) if reached else self._own
-            self._channel.send(HELLO, node_rank=self._node_rank, host=own)
+            self._greeted_at = time.time()
+            self._channel.send(HELLO, node_rank=self._node_rank, host=own, sent=self._greeted_at)
 
     def take_verdicts(self) -> list[PeerVerdict]:
         if self._refusals > REFUSALS and not self._head_gone:
@@ -218,6 +221,9 @@ class MemberPeers(Peers):
         kind = message["kind"]
         if kind == "start":
             self._hosts = tuple(map(Host.of, message["hosts"]))
+            read = message.get("greeted", {}).get(str(self._node_rank))
+            if read is not None and not self._channel.is_within_machine:
+                self.clock = clock_offset(self._greeted_at, read, message["sent"], time.time())
         elif kind == "go":
             self._going = message["parts"]
         elif kind == "ping":

@@ -9,6 +9,7 @@ from worldsize.agent.outcome.verdict import PeerVerdict, Verdict
 from worldsize.common.named_tuple import Any, TypeAlias
 from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import Host
+from worldsize.state.clocks import ClockOffset
 
 Standstill: TypeAlias = "tuple[Sequence[int], float]"
 """The ranks of a node that have not ended, and the seconds for which all of them have been idle."""
@@ -45,6 +46,7 @@ class Peers:
     spare_nodes       how many nodes may be lost from now on
     expects_all       whether nodes that have not joined are on their way, and are told of a verdict that came before
     lost_nodes        the nodes that were lost, and that the run goes on without
+    clock             how far this node's clock is ahead of the head's, once that was measured; None on the head
     """
 
     def __init__(self, own: Host, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,6 +58,7 @@ class Peers:
         self.spare_nodes = 0
         self.expects_all = False
         self.lost_nodes: tuple[int, ...] = ()
+        self.clock: ClockOffset | None = None
 
     @property
     def address(self) -> str:

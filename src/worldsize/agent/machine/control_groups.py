@@ -36,6 +36,15 @@ def memory_limit(root: str = "/") -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def memory_kills(root: str = "/") -> int | None:
+    """How often the kernel has killed a process of this one's own group, or of a group in it, since memory had run out;
+    None where no group of version 2 counts that."""
+    words = next(
+        filter(None, (_words(each, "memory.events") for each in reversed([*_directories(root, "memory")]))), []
+    )
+    return parse_digits(dict(zip(words[::2], words[1::2])).get("oom_kill"))
+
+
 def _directories(root: str, controller: str) -> Iterator[str]:
     """The directories of the process's groups with this controller, of both versions, and of all that they are in."""
     mounts, groups = read_mounts(root), _own_groups(root)

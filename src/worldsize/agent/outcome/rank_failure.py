@@ -12,6 +12,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import signal_name
+from worldsize.state.first_failure import ABORTED, COLLECTIVE_TIMEOUT
 from worldsize.state.records import Failure, Reason
 
 # Compiled when first used: most runs never need it, and every run would wait for it.
@@ -30,6 +31,9 @@ _READ, _SHOWN = 20_000, 500
 may not look like one any more."""
 
 _ABORT = 134
+_LAST_LINES, _LAST_BYTES = 300, 128 * 1024
+"""Of the log of a rank that was aborted: stacks of native code stand behind the reason."""
+
 _LEAVING_SECONDS = 30
 """An abort within so many seconds of an uncaught exception comes from the interpreter's end: threads of gloo are still
 there."""
@@ -164,6 +168,21 @@ def with_storage_reason(failure: Failure, directory: str) -> Failure:
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
+
+
+def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
+    """The failure of a rank that was aborted, with the line of its log that says that it waited too long in a
+    collective call, if there is one: NCCL's watchdog raises no exception in the rank."""
+    if failure.rank is None or failure.code != _ABORT or not failure.message.endswith(ABORTED):
+        return failure
+    from worldsize.logs.tail import last_lines
+    from worldsize.trust.secrets import mask_text
+
+    lines = last_lines(paths.rank_log(failure.rank), _LAST_LINES, _LAST_BYTES)
+    said = next((line.strip() for line in lines if re.search(COLLECTIVE_TIMEOUT, line)), None)
+    if said is None:
+        return failure
+    return failure._replace(message=f"{failure.message}: {mask_text(said[:_READ])[:_SHOWN]}")
 
 
 def start_failure(

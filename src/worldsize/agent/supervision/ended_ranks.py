@@ -13,6 +13,7 @@ from worldsize.agent.outcome.rank_failure import (
     oom_kills,
     read_error,
     with_storage_reason,
+    with_watchdogs_words,
 )
 from worldsize.agent.supervision.rank_processes import Leftover
 from worldsize.common.json_values import PARSE_ERRORS
@@ -64,9 +65,10 @@ class EndedRanks:
         return [read_error(self._paths, rank, told) for rank in ended.process.ranks]
 
     def _failures(self, ended: EndedProcess) -> list[Failure]:
-        oom = oom_kills() > self._oom_kills >= 0
+        oom = oom_kills() > self._oom_kills >= 0 and _may_be_of_own_group()
         end = NodeEnd(self._plan, self._paths, self._node_rank, self.hosts, ended, oom)
-        return [self._with_full_disk_reason(failure) for failure in self._launcher.failures(end)]
+        found = (with_watchdogs_words(failure, self._paths) for failure in self._launcher.failures(end))
+        return [self._with_full_disk_reason(failure) for failure in found]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
         """The failure, with a full disk as its reason where that may be behind it. A script's TERM counts: it may be
@@ -74,3 +76,11 @@ class EndedRanks:
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure
+
+
+def _may_be_of_own_group() -> bool:
+    """Whether a process of this one's control group may be among those that the kernel has killed: the machine's count
+    holds those of all users."""
+    from worldsize.agent.machine.control_groups import memory_kills  # most runs lose nobody so
+
+    return memory_kills() != 0

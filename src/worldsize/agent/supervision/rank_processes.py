@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from worldsize.agent.launchers.base import find_launcher, prepare_launch, umask_of
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, node_shares
@@ -41,6 +41,7 @@ class RankProcesses:
         self._seen: dict[int, float] = {}
         self._running: dict[int, Process] = {}
         self._started: dict[int, float] = {}
+        self._pids: set[int] = set()
         self._signalled: set[int] = set()
         self._killed = False
 
@@ -50,6 +51,11 @@ class RankProcesses:
     def running(self) -> Mapping[int, Process]:
         """The processes that have not ended, by pid."""
         return self._running
+
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes that have been started for ranks, those that have ended too."""
+        return self._pids
 
     def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
         """The process of each rank, and its CPUs where it is bound; for a launcher, the first rank stands for all."""
@@ -99,6 +105,7 @@ class RankProcesses:
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)
             raise
         self._running[pid] = process
+        self._pids.add(pid)
         self._started[pid] = now
 
     def terminate(self) -> None:

@@ -18,7 +18,7 @@ from worldsize.agent.outcome.verdict import Verdict, failure_verdict, stronger_v
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.common.termination import LEFTOVER_GRACE, Termination
-from worldsize.state.first_failure import FirstFailure, first_failure
+from worldsize.state.first_failure import FirstFailure, first_failure, has_timed_out
 from worldsize.state.records import Failure, Reason
 
 LEFTOVER_PATIENCE = 1.0
@@ -76,10 +76,12 @@ class RunEnd:
             self._peers.send_verdict(self.verdict)
         self._recorder.write_event("stopping", **self.verdict.fields())
         if before is None:
-            self._first_failure.drop()
+            suspect = self._first_failure.drop()
             self.stopped_at = time.time()
             self._termination.request(now, 0.0 if self._recorder.is_replaced() else self._grace)
             self._signal_ranks(now)
+            if suspect is not None and has_timed_out(suspect):
+                self.decide_failure(suspect, now)  # it has waited for others, and may have been first
 
     def decide_failure(self, failure: Failure | None, now: float, why: str = verdict.FAILURE) -> None:
         """Weigh a failure, if there is one."""

@@ -187,6 +187,8 @@ class Supervisor:
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
+        if self._peers.clock is not None:
+            self._recorder.write_event("clock", **self._peers.clock._asdict())
         here = self._ended_ranks.hosts.count(self._host.name)
         self._observers.plan(self.plan, self.paths, self.node, self.environ, here, self._is_local)
         if self.plan.errands:
@@ -281,6 +283,14 @@ class Supervisor:
             from worldsize.agent.supervision.warnings import strict_failure
 
             failure, code = strict_failure(warnings, node_rank), 1
+        if self._launched and failure is not None:
+            from worldsize.agent.outcome.circumstances import note_circumstances  # most runs succeed
+
+            is_own = failure.node_rank == node_rank
+            pids = self._ranks.pids if is_own or not self._is_local else None  # one of a machine's nodes tells for it
+            note_circumstances(
+                self._recorder, failure, None if is_own else self.plan.argv, self.environ, self.started, pids
+            )
         self._observers.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
         if rule is not None:

@@ -6,6 +6,7 @@ One clock for all of them, which the tests move.
 from __future__ import annotations
 
 import selectors
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -32,17 +33,18 @@ TOKEN = "5ecre7" * 5
 class Cluster:
     """Nodes 0 (the head) to `nodes` - 1, all of which have joined if they `meet`. `verdicts`: what each has heard."""
 
-    def __init__(self, directory: str, nodes: int, meet: bool = True) -> None:
+    def __init__(self, directory: str, nodes: int, meet: bool = True, network: bool = False) -> None:
         self.clock = Clock()
         self.selector = selectors.DefaultSelector()
         endpoint = directory + "/control"
-        self.listener = listen(endpoint, 10)
+        self.listener = socket.create_server(("127.0.0.1", 0)) if network else listen(endpoint, 10)
         self.listener.setblocking(False)
+        reached = self.listener.getsockname() if network else endpoint
         rendezvous = Rendezvous("127.0.0.1", 0, 0, TOKEN)
         resources = HeadResources(rendezvous, PortReservation(), self.listener)
         self.head = HeadPeers(Host("n0", 1), resources, endpoint, nodes, self.selector, self.clock)
         self.members = [
-            MemberPeers(Host("n%d" % rank, 1), rank, rendezvous, endpoint, self.selector, self.clock)
+            MemberPeers(Host("n%d" % rank, 1), rank, rendezvous, reached, self.selector, self.clock)
             for rank in range(1, nodes)
         ]
         self.all: list[Peers] = [self.head, *self.members]
@@ -85,8 +87,8 @@ class Cluster:
 def cluster(tmp_path) -> Iterator[Callable[[int], Cluster]]:
     made: list[Cluster] = []
 
-    def make(nodes: int, meet: bool = True) -> Cluster:
-        made.append(Cluster(str(tmp_path), nodes, meet))
+    def make(nodes: int, meet: bool = True, network: bool = False) -> Cluster:
+        made.append(Cluster(str(tmp_path), nodes, meet, network))
         return made[-1]
 
     yield make
@@ -94,6 +96,21 @@ def cluster(tmp_path) -> Iterator[Callable[[int], Cluster]]:
         for rank in range(len(each.all)):
             each.close(rank)
         each.selector.close()
+
+
+# clocks
+
+
+def test_the_difference_of_clocks_is_measured_as_nodes_of_several_machines_meet(cluster) -> None:
+    run = cluster(3, network=True)
+    assert run.head.clock is None
+    for member in run.members:
+        assert member.clock is not None and abs(member.clock.seconds) <= member.clock.uncertainty + 0.001
+        assert member.clock.uncertainty < 30.0
+
+
+def test_nodes_of_one_machine_have_one_clock(cluster) -> None:
+    assert [each.clock for each in cluster(2).all] == [None, None]
 
 
 # preparation

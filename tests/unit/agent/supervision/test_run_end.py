@@ -16,7 +16,7 @@ from worldsize.agent.supervision.deadlines import seconds_until_due
 from worldsize.agent.supervision.run_end import LATE, LEFTOVER_PATIENCE, RunEnd
 from worldsize.common.termination import LEFTOVER_GRACE
 from worldsize.plan.rank_variables import Host
-from worldsize.state.first_failure import SETTLE
+from worldsize.state.first_failure import SETTLE, TIMEOUT_SETTLE
 from worldsize.state.records import Failure, Reason
 
 GRACE = 10.0
@@ -237,6 +237,33 @@ def test_a_lost_peer_of_which_nothing_else_is_heard_is_the_failure() -> None:
     node.fails(lost_peer())
     node.runs(SETTLE + 0.01)
     assert node.why == "failure" and node.ranks.sent == [("TERM", pytest.approx(100.0 + SETTLE))]
+
+
+TIMED_OUT = "rank 0 on node 0 exited with code 1: RuntimeError: Timed out waiting 9ms for recv operation to complete"
+
+
+def test_ranks_that_timed_out_are_waited_for() -> None:
+    node = Node(0.0, 0.0, 1.0)
+    node.fails(failure(1, TIMED_OUT, time=1.0))
+    node.runs(TIMEOUT_SETTLE - 0.01)
+    assert node.why is None and node.ranks.sent == []
+    node.runs(0.02)
+    assert node.why == "failure" and node.ranks.sent == [("TERM", pytest.approx(100.0 + TIMEOUT_SETTLE))]
+
+
+def test_a_rank_that_timed_out_is_told_when_another_node_ends_the_run_for_a_lost_peer() -> None:
+    node = Node(0.0, 0.0, 1.0)
+    node.fails(failure(1, TIMED_OUT, time=1.0))
+    node.end.decide(Verdict(verdict.FAILURE, lost_peer(time=2.0)), node.now)
+    assert node.end.verdict is not None and node.end.verdict.failure == failure(1, TIMED_OUT, time=1.0)
+    assert node.peers.verdicts[-1] == node.end.verdict
+
+
+def test_nothing_is_told_of_it_when_the_run_was_cancelled() -> None:
+    node = Node(0.0, 0.0, 1.0)
+    node.fails(failure(1, TIMED_OUT, time=1.0))
+    node.end.decide(CANCEL, node.now)
+    assert node.why == "cancel" and node.end.verdict == CANCEL
 
 
 def test_the_last_ranks_suspicion_is_settled_before_the_node_is_done() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recorded_node import node
 
-from worldsize.agent.machine.control_groups import cpu_quota, processes_left
+from worldsize.agent.machine.control_groups import cpu_quota, memory_kills, processes_left
 from worldsize.agent.machine.mount_table import Mount, mount_of_path, read_mounts
 
 V2 = "30 22 0:26 %s /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -90,3 +90,20 @@ def test_mounts(tmp_path: Path) -> None:
         "/with blank/a": "fuse.sshfs",
     }
     assert mount_of_path("/x", ()) is None
+
+
+@pytest.mark.parametrize(
+    "own, files, found",
+    [
+        ("0::/a/b\n", {"a/b/memory.events": "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 0\n"}, 2),
+        ("0::/a/b\n", {"a/memory.events": "oom_kill 7\n", "a/b/memory.events": "oom_kill 0\n"}, 0),
+        ("0::/a/b\n", {"a/memory.events": "oom_kill 7\n"}, 7),
+        ("0::/\n", {}, None),
+        ("0::/a\n", {"a/memory.events": "oom_kill"}, None),
+        ("0::/a\n", {"a/memory.events": "\0\0"}, None),
+    ],
+)
+def test_kills_of_the_own_group(tmp_path: Path, own: str, files: dict[str, str], found: int | None) -> None:
+    machine = {"proc/self/cgroup": own, "proc/self/mountinfo": V2 % "/"}
+    root = node(tmp_path, files={**machine, **{TOP + name: text for name, text in files.items()}}).root
+    assert memory_kills(root) == found

@@ -1,0 +1,83 @@
+"""What the kernel's log says of this user's processes, and of GPUs, where this user may read it.
+
+Linux: Documentation/ABI/testing/dev-kmsg, mm/oom_kill.c, kernel/hung_task.c; NVIDIA: Xid errors.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection
+
+from worldsize.common.named_tuple import NamedTuple
+
+LOG = "/dev/kmsg"
+_MOST_RECORDS, _MOST_MESSAGES = 100_000, 20
+_LONGEST = 500
+_SLACK = 3.0
+"""Seconds by which the times of records may differ from the clock: their own is not corrected."""
+
+_RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;(.*)")
+_KILLED = re.compile(r"Killed process (\d+) .*\bUID:(\d+)\b")
+_BLOCKED = re.compile(r"task .{1,40}:(\d+) blocked for more than")
+_XID = re.compile(r"NVRM: Xid ")
+_XID_PROCESS = re.compile(r"\bpid='?(\d+)")
+
+
+class KernelMessage(NamedTuple):
+    """One message. `time`: Unix seconds, to some seconds."""
+
+    time: float
+    text: str
+
+
+def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
+    """The latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits that
+    were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came as
+    the run `failed`; GPU errors also where they name no process. Nothing where the log cannot be read. Times are Unix
+    seconds."""
+    booted = time.time() - time.monotonic()
+    found = []
+    for record in _records(path):
+        match = _RECORD.match(record)
+        if match is None:
+            continue
+        moment = booted + int(match[1]) / 1e6
+        if moment >= since - _SLACK and _is_own(match[2], pids, moment >= since and abs(moment - failed) <= _SLACK):
+            found.append(KernelMessage(moment, match[2][:_LONGEST]))
+    return found[-_MOST_MESSAGES:]
+
+
+def _is_own(text: str, pids: Collection[int], as_it_failed: bool) -> bool:
+    killed = _KILLED.search(text)
+    if killed is not None:
+        return int(killed[1]) in pids or (as_it_failed and int(killed[2]) == os.getuid())
+    blocked = _BLOCKED.search(text)
+    if blocked is not None:
+        return int(blocked[1]) in pids
+    process = _XID_PROCESS.search(text)
+    return _XID.search(text) is not None and (process is None or int(process[1]) in pids)
+
+
+def _records(path: str) -> list[str]:
+    """The records that may be wanted: each read gives one, and an error after the last."""
+    found: list[str] = []
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
+    except OSError:
+        return found
+    with file:
+        for _ in range(_MOST_RECORDS):
+            try:
+                part = file.read(8192)
+            except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
+                continue
+            except OSError:
+                break
+            if not part:
+                break
+            if b"Killed process" in part or b"NVRM: Xid" in part or b"blocked for more" in part:
+                found += part.decode("utf-8", "replace").split("\n")
+    return found

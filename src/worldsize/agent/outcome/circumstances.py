@@ -1,0 +1,32 @@
+"""What a node notes beside a failure: what its kernel said, and whether it has what a rank of another one did not find.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from worldsize.agent.machine.kernel_messages import read_kernel_messages
+from worldsize.agent.outcome.node_comparison import is_found, question_of
+from worldsize.agent.outcome.node_record import NodeRecorder
+from worldsize.state.records import Failure
+
+
+def note_circumstances(
+    recorder: NodeRecorder,
+    failure: Failure,
+    argv: Sequence[str] | None,
+    environ: Mapping[str, str],
+    since: float,
+    pids: Collection[int] | None,
+) -> None:
+    """Write them as events. `argv` and `environ`: what ranks execute here, None where the failure is this node's own;
+    `since`: when the run began here, in Unix seconds; `pids`: the ranks' processes, None where another node tells what
+    this machine's kernel said."""
+    for message in () if pids is None else read_kernel_messages(since, failure.time, pids):
+        recorder.write_event("kernel", at=message.time, text=message.text)
+    question = None if argv is None else question_of(failure)
+    found = None if question is None else is_found(question, argv or (), environ)
+    if question is not None and found is not None:
+        recorder.write_event("compared", found=found, **question._asdict())

@@ -1,0 +1,76 @@
+"""Whether this node has what a rank of another node did not find: a file that it may read, or a Python module.
+
+So what is missing on one node is told from what is missing everywhere. The node looks once its own ranks have ended, in
+a child process: the file may lie on a file system that no longer answers.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.records import Failure
+
+PATIENCE = 2.0
+"""Seconds until the child counts as having no answer."""
+
+_FILE = r"(FileNotFoundError|PermissionError): \[Errno \d+\] [^:]*: '([^'\0]+)'"
+_MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
+_HAS_MODULE = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec(sys.argv[1]) else 3)"
+_FOUND, _TEST_MISSING, _MODULE_MISSING = 0, 1, 3
+
+
+class Question(NamedTuple):
+    """What to look for. `what`: "file", "readable file" or "module"."""
+
+    what: str
+    name: str
+
+
+def question_of(failure: Failure) -> Question | None:
+    """What the rank did not find, by the message of its failure; None where that says nothing of the kind."""
+    module = re.search(_MODULE, failure.message)
+    if module is not None:
+        return Question("module", module[1].partition(".")[0])
+    file = re.search(_FILE, failure.message)
+    if file is None:
+        return None
+    return Question("file" if file[1] == "FileNotFoundError" else "readable file", file[2])
+
+
+def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]) -> bool | None:
+    """Whether this node has it, in the working directory of the ranks and with their environment; None where nothing
+    says so in time. `argv`: what ranks execute, whose Python is asked for a module."""
+    if question.what == "module":
+        first = argv[0] if argv and os.path.basename(argv[0]).startswith("python") else "python"
+        words, missing = [first, "-c", _HAS_MODULE, question.name], _MODULE_MISSING
+    else:
+        option = "-e" if question.what == "file" else "-r"
+        words, missing = ["/bin/sh", "-c", f'test {option} "$1"', "sh", question.name], _TEST_MISSING
+    code = _code_in_time(words, environ)
+    return None if code not in (_FOUND, missing) else code == _FOUND
+
+
+def _code_in_time(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """The exit code; None of a program that cannot be started, or takes too long. That one is left behind, killed: one
+    that waits for a file system may never end."""
+    try:
+        child = subprocess.Popen(
+            words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except (OSError, ValueError):
+        return None
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        code = child.poll()
+        if code is not None:
+            return code
+        time.sleep(0.002)
+    child.kill()
+    return None
