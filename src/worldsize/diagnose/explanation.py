@@ -1,0 +1,152 @@
+"""The explanation of a run's end: its cause, and the chain of what was said about it, each link in its role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.common.numbers import ranks_text
+from worldsize.diagnose.cause import clock_uncertainty, find_cause, lead_is_sure
+from worldsize.diagnose.cause_record import PRINTED_BEFORE, SUPPORTED, UNKNOWN, Cause
+from worldsize.diagnose.evidence import Observation, RunEvidence
+from worldsize.diagnose.observations import observations
+from worldsize.diagnose.signatures import documentation_of
+from worldsize.diagnose.signatures.signature import Role
+from worldsize.diagnose.waiting import node_of
+
+_ENDS_OF = {"host-memory": ("killed", "loader-worker-killed")}
+"""How ranks end by a cause that somebody else tells of."""
+LONGEST = 12
+"""Links of the chain that are told; the others are counted."""
+
+
+_TERM_CODE = 128 + 15
+
+
+class Link(NamedTuple):
+    """One observation in its role. `ranks` are those that said the same, none for a scheduler, and for the kernel of
+    `node`; `text` is what they said, and `meaning` what that means, "" where that says no more. `line` is of an
+    exception; of a log's line `offset` is known, in bytes, and whoever can read the log sets `line`."""
+
+    role: str
+    ranks: tuple[int, ...]
+    node: int | None
+    time: float | None
+    file: str
+    line: int | None
+    text: str
+    meaning: str = ""
+    offset: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value = self._asdict()
+        del value["offset"]
+        return {"role": value.pop("role"), "rank": self.ranks[0] if self.ranks else None, **value}
+
+
+class Explanation(NamedTuple):
+    """`left_out`: how many links more there were. `notes`: what is to be known of the order, or of the evidence."""
+
+    attempt: int
+    cause: Cause
+    chain: tuple[Link, ...]
+    left_out: int
+    notes: tuple[str, ...]
+
+    @property
+    def documentation(self) -> str:
+        """Where the documentation tells of the cause."""
+        return documentation_of(self.cause.id)
+
+    def to_json(self) -> dict[str, Any]:
+        cause = self.cause
+        return {
+            "cause": {
+                "id": cause.id,
+                "standing": cause.standing,
+                "sentence": cause.sentence,
+                "rank": cause.rank,
+                "ranks": list(cause.ranks),
+                "node": cause.node,
+                "time": cause.time,
+                "attempt": self.attempt,
+                "evidence": list(cause.evidence),
+                "hint": cause.hint,
+                "documentation": self.documentation,
+            },
+            "chain": [link.to_json() for link in self.chain],
+            "notes": list(self.notes),
+        }
+
+
+def explain(evidence: RunEvidence) -> Explanation | None:
+    """Why the run ended as it did; None of one that succeeded, or goes on."""
+    said = observations(evidence)
+    cause = find_cause(evidence, said)
+    if cause is None:
+        return None
+    links = [_link(each, cause, evidence) for each in said if not _is_elsewhere(each, cause)]
+    links.sort(key=lambda link: link.role != Role.ROOT)
+    links += _stopped_link(evidence, cause, any(each.id == cause.id and each.is_of_scheduler for each in said))
+    return Explanation(
+        evidence.attempt, cause, tuple(links[:LONGEST]), max(0, len(links) - LONGEST), _notes(evidence, said)
+    )
+
+
+def _link(each: Observation, cause: Cause, evidence: RunEvidence) -> Link:
+    role = each.role
+    if role == Role.ROOT and not _is_cause(each, cause):
+        role = Role.CASCADE if _is_later(each, cause) else Role.CONFIRMATION
+    is_warning = role == Role.CONFIRMATION and cause.standing == SUPPORTED and each.id == cause.id
+    if is_warning and each.ranks and each.text.strip() in cause.evidence:
+        role = Role.ROOT  # the rank's exception shows that it was more
+    whose = f"{ranks_text(each.match.whose)} " if each.match.whose else ""
+    meaning = whose + each.match.meaning
+    node = node_of(each.ranks[0], evidence) if each.ranks else each.node
+    return Link(role, each.ranks, node, each.time, each.file, each.line, each.text.strip(), meaning, each.offset)
+
+
+def _is_cause(each: Observation, cause: Cause) -> bool:
+    names = (cause.id.removesuffix("-on-one-node"), *_ENDS_OF.get(cause.id, ()))
+    return each.id in names and set(each.match.whose or each.ranks) <= set(cause.ranks)
+
+
+def _is_elsewhere(each: Observation, cause: Cause) -> bool:
+    """Whether it is what another rank only printed, before: it has nothing to do with the cause that is known."""
+    if each.role != Role.ROOT or each.raised or each.time is None or cause.time is None or cause.standing == UNKNOWN:
+        return False
+    whose = set(each.match.whose or each.ranks)
+    return bool(whose) and not whose & set(cause.ranks) and each.time < cause.time - PRINTED_BEFORE
+
+
+def _is_later(each: Observation, cause: Cause) -> bool:
+    if each.ranks != cause.ranks:
+        return True
+    if each.time is None or cause.time is None:
+        return bool(each.ranks)
+    return each.time > cause.time + PRINTED_BEFORE
+
+
+def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> list[Link]:
+    """The ranks that went on until worldsize ended them, or, where no rank had failed, the scheduler's TERM did."""
+    with_job = by_scheduler and not cause.ranks
+    ended = [end for end in evidence.ends if end.stopped or (with_job and end.code == _TERM_CODE)]
+    stopped = [end for end in ended if end.rank not in cause.ranks and not end.exception]
+    if not stopped:
+        return []
+    time = min((end.ended for end in stopped if end.ended is not None), default=None)
+    ranks = tuple(end.rank for end in stopped)
+    text = "ended with the job" if with_job else "ended by its agent after that"
+    return [Link(Role.CASCADE, ranks, stopped[0].node, time, "", None, text)]
+
+
+def _notes(evidence: RunEvidence, said: Sequence[Observation]) -> tuple[str, ...]:
+    """Where the order of the first two roots is not sure, since the clocks of their nodes are not."""
+    roots = [each for each in said if each.role == Role.ROOT and each.time is not None and each.node is not None]
+    if len(roots) < 2 or lead_is_sure(roots[0], roots[1], evidence):
+        return ()
+    first, second = roots[:2]
+    lead = (second.time or 0.0) - (first.time or 0.0)
+    unsure = clock_uncertainty(evidence, first.node, second.node)
+    what = "which of nodes %s and %s was first is uncertain: %.3f s lie between them, and their clocks agree to %.3f s"
+    return (what % (first.node, second.node, lead, unsure),)

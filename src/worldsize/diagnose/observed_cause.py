@@ -1,0 +1,85 @@
+"""The cause that one observation tells, and what is said where none does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from worldsize.common.numbers import nodes_text
+from worldsize.diagnose.cause_record import UNKNOWN, Cause
+from worldsize.diagnose.evidence import Observation, RunEvidence
+from worldsize.diagnose.signatures.signature import Role
+from worldsize.diagnose.waiting import node_of
+from worldsize.state.exit_records import signal_name
+
+_OF_LOST_PEERS = frozenset(("fabric-flushed",))
+"""Signatures of cascades that say more of a lost peer than that it is gone."""
+
+_PLACES = frozenset(("path-missing", "module-missing", "permission"))
+"""Signatures that may hold of one node alone."""
+
+_OWN_CODE = "its last lines may say why; else look for where the script ends with this code (exit, sys.exit)"
+_NO_RANK = (
+    "see what it wanted to reach: a server (a database, a tracker) that is not there, or another process of the script"
+)
+
+_OF_PYTHON = re.compile(r"(?!.*Rendezvous)[\w.]*(?:Connection\w*|BrokenPipe)Error\b")
+"""Exceptions of connections that a script has made itself; those of torch and NCCL are between ranks."""
+
+
+def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
+    failure = evidence.failure
+    assert failure is not None
+    ranks = () if failure.rank is None else (failure.rank,)
+    told = [each for each in own if each.role != Role.CONFIRMATION]
+    best = (
+        next((each for each in told if each.id in _OF_LOST_PEERS), None)
+        or next((each for each in told if each.raised), None)
+        or next(iter(told), None)
+    )
+    if best is None:
+        name = signal_name(failure.code)
+        how = f"was killed by signal {failure.code - 128} ({name})" if name else f"ended with code {failure.code}"
+        said = _last_words(failure.rank, evidence)
+        what = f"it {how}, and " + ("none of its lines tells of a known cause" if said else "wrote nothing")
+        last = (f"its last line: {said}",) if said else ()
+        return Cause("unknown", UNKNOWN, what, ranks, failure.node_rank, failure.time, last, "" if name else _OWN_CODE)
+    if best.id == "peer-lost" and _OF_PYTHON.match(best.text) and not _has_lost_rank(best, evidence):
+        row = best.match.signature._replace(hint=_NO_RANK)
+        match = best.match._replace(signature=row, meaning="it had no connection, and no other rank had ended")
+        best = best._replace(match=match)
+    return of_observation(best, UNKNOWN, evidence)
+
+
+def _last_words(rank: int | None, evidence: RunEvidence) -> str:
+    """The last line of a rank that holds a word; "" for none."""
+    lines = () if rank is None else evidence.lines.get(rank, ())
+    return next((line.text.strip() for line in reversed(lines) if re.search(r"\w", line.text)), "")
+
+
+def _has_lost_rank(lost: Observation, evidence: RunEvidence) -> bool:
+    """Whether a rank beside those that lost a peer has ended by itself, or may have."""
+    return any(end.rank not in lost.ranks and not end.stopped for end in evidence.ends)
+
+
+def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> Cause:
+    row = each.match.signature
+    name, sentence, reasons = row.id, each.match.meaning, [each.text.strip()]
+    elsewhere = _nodes_that_have_it(each, evidence) if row.id in _PLACES else ()
+    if elsewhere:
+        name = f"{row.id}-on-one-node"
+        sentence += f", on node {each.node} alone"
+        reasons.append(f"it is there on {nodes_text(elsewhere)}, whose agents looked for it")
+    ranks = each.match.whose or each.ranks
+    node = node_of(ranks[0], evidence) if ranks else each.node
+    return Cause(name, standing, sentence, ranks, node, each.time, tuple(reasons), row.hint)
+
+
+def _nodes_that_have_it(each: Observation, evidence: RunEvidence) -> tuple[int, ...]:
+    """The other nodes that have found what was missing; none where one of them misses it, too."""
+    answers = {
+        node: answer.found
+        for node, answer in evidence.compared.items()
+        if node != each.node and answer.name in each.text
+    }
+    return tuple(sorted(answers)) if answers and all(answers.values()) else ()

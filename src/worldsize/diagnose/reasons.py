@@ -1,0 +1,67 @@
+"""The causes that worldsize's own agents, a scheduler or the person give as a run's reason."""
+
+from __future__ import annotations
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.state.records import Reason
+
+
+class KnownReason(NamedTuple):
+    """`id` is the cause's; `meaning` stands where the run itself says no more."""
+
+    id: str
+    meaning: str
+    hint: str
+
+
+REASONS = {
+    Reason.RENDEZVOUS: KnownReason(
+        "nodes-missing",
+        "not every node joined in time",
+        "`worldsize check` tries the ports between the nodes; a firewall, or the wrong one of the head's addresses: "
+        "WORLDSIZE_ADDRESS in setup gives another",
+    ),
+    Reason.NODE_FAILURE: KnownReason(
+        "node-lost",
+        "a node's agent was killed, or fell silent",
+        "look for who killed it: the machine's log, a scheduler; leave the node out (slurm.exclude: NAME)",
+    ),
+    Reason.STORAGE: KnownReason(
+        "disk-full",
+        "no space was left",
+        "free space (`worldsize prune`), or another WORLDSIZE_HOME",
+    ),
+    Reason.TIME_LIMIT: KnownReason(
+        "time-limit", "it reached its time limit", "ask for more time, or continue from a checkpoint"
+    ),
+    Reason.PREEMPTED: KnownReason(
+        "preempted",
+        "the scheduler took its nodes for a job that goes first",
+        "run it again from its checkpoint; `worldsize requeue` lets the scheduler do so",
+    ),
+    Reason.CANCELLED_BY_USER: KnownReason("cancelled", "somebody cancelled it", "nothing, if that was you"),
+    Reason.HANG: KnownReason(
+        "early-exit",
+        "ranks ended with 0, and the others waited for them",
+        "let all ranks make the same number of collective calls: batches that differ in number are the usual cause "
+        "(drop_last=True, a DistributedSampler)",
+    ),
+    Reason.ENVIRONMENT: KnownReason(
+        "node-not-ready",
+        "a node could not be made ready",
+        "mend what it names: a line of setup, the environment, a program or a file system of that node",
+    ),
+    Reason.SUBMIT_REJECTED: KnownReason("rejected", "the compute refused the job", "its words say what it wants"),
+    Reason.DEPENDENCY: KnownReason(
+        "dependency", "the run that it was to start after did not succeed", "mend that one, then start this one again"
+    ),
+    Reason.LEFT_OUT: KnownReason("left-out", "a trial that was not worth starting", "nothing"),
+    Reason.OUT_OF_MEMORY: KnownReason(
+        "host-memory",
+        "memory was full",
+        "fewer ranks or loader workers per node, a smaller batch, or more memory per node (slurm: mem)",
+    ),
+    Reason.SIGNAL: KnownReason(
+        "killed", "it was killed by a signal", "the scheduler's accounting, or the node's log, may say by whom"
+    ),
+}
