@@ -17,6 +17,7 @@ from worldsize.compute.slurm.states import SlurmState, state_of
 from worldsize.state.records import Observation, Reason
 from worldsize.trust.owners import login_name
 
+_LAST_SIGNAL = 64
 _SIGNAL_RESOLUTION = 60
 """--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
 
@@ -116,7 +117,7 @@ def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[
         )
     if signal_before is not None and code in _REQUESTABLE_SIGNAL_CODES and _is_near_limit(row, signal_before):
         return Reason.TIME_LIMIT, f"Slurm: it ended{_code_text(code)}, after {_limit_text(row)}"
-    reason = Reason.SIGNAL if code and code > 128 else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
+    reason = Reason.SIGNAL if _is_signal(code) else Reason.EXIT_CODE if code else Reason.NODE_FAILURE
     why = "" if code and row.reason.startswith(_UNINFORMATIVE_REASONS) else row.reason
     return reason, "Slurm: the job failed{}{}".format(_code_text(code), f" ({why})" if why else "")
 
@@ -139,7 +140,7 @@ def _cancellation_message(row: JobRow) -> str:
 
 def _kill_message(row: JobRow, state: SlurmState) -> str:
     if row.state == "TIMEOUT":
-        return f"Slurm: TIMEOUT after {_limit_text(row)}"
+        return f"Slurm: it {state.words} (TIMEOUT), after {_limit_text(row)}"
     if state.reason == Reason.NODE_FAILURE:
         one = row.node_count == 1 or not row.nodes
         what = "{} failed".format(row.nodes or "a node") if one else f"one of {row.nodes} failed"
@@ -163,4 +164,9 @@ def _limit_text(row: JobRow) -> str:
 def _code_text(code: int | None) -> str:
     if not code:
         return ""
-    return f" by signal {signal_text(code - 128)}" if code > 128 else f" with code {code}"
+    return f" by signal {signal_text(code - 128)}" if _is_signal(code) else f" with code {code}"
+
+
+def _is_signal(code: int | None) -> bool:
+    """srun ends with 233 and the like where it could not start a step: no signal has such a number."""
+    return code is not None and 128 < code <= 128 + _LAST_SIGNAL

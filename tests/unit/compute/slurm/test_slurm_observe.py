@@ -126,7 +126,7 @@ def test_a_success() -> None:
             {"state": "TIMEOUT", "exit_code": "0:0", "elapsed": 62, "limit": 60},
             Reason.TIME_LIMIT,
             1,
-            "Slurm: TIMEOUT after 1 min 2 s of a limit of 1 min",
+            "Slurm: it reached its time limit (TIMEOUT), after 1 min 2 s of a limit of 1 min",
         ),
         (
             {"state": "NODE_FAIL", "exit_code": "0:0", "nodes": "node3", "node_count": 1},
