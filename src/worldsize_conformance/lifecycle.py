@@ -69,22 +69,32 @@ def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
 # ends
 
 
+def cause_of(place: Place, run: str) -> tuple[str, str] | None:
+    """The id and the standing of what `why` says; None where it has nothing to explain."""
+    cause = place.json("why", run)["cause"]
+    return cause and (cause["id"], cause["standing"])
+
+
 @pytest.mark.parametrize(
-    ("command", "code", "reason"),
+    ("command", "code", "reason", "cause"),
     [
-        ("true", 0, None),
-        ("exit 3", 3, "EXIT_CODE"),
-        ("kill -SEGV $$", 139, "SIGNAL"),
-        ("exec no-such-program", 127, "EXIT_CODE"),
+        ("true", 0, None, None),
+        ("exit 3", 3, "EXIT_CODE", ("unknown", "unknown")),
+        ("kill -SEGV $$", 139, "SIGNAL", ("segmentation-fault", "established")),
+        ("exec no-such-program", 127, "EXIT_CODE", ("program-missing", "supported")),
     ],
+    ids=["true-0-None", "exit 3-3-EXIT_CODE", "kill -SEGV $$-139-SIGNAL", "exec no-such-program-127-EXIT_CODE"],
 )
-def test_the_exit_code_comes_through(place: Place, command: str, code: int, reason: str | None) -> None:
+def test_the_exit_code_comes_through(
+    place: Place, command: str, code: int, reason: str | None, cause: tuple[str, str] | None
+) -> None:
     place.job(command, "2x1")
     run = place.run("job.yml", code=code)
     status = place.status(run)
     assert (status["exit_code"], status["reason"]) == (code, reason)
     assert status["state"] == ("FAILED" if code else "SUCCEEDED")
     assert status["created"] <= status["started"] <= status["ended"]
+    assert cause_of(place, run) == cause
 
 
 def test_the_first_failure_ends_all_and_is_named(place: Place) -> None:
@@ -113,6 +123,16 @@ def test_an_exception_is_kept_as_data(place: Place) -> None:
     exception = place.status(run)["failure"]["exception"]
     assert (exception["type"], exception["message"]) == ("ValueError", "bad batch")
     assert exception["frames"][-1]["line"] == 3
+    told = place.json("why", run)
+    assert cause_of(place, run) == ("exception", "established")
+    assert (told["cause"]["rank"], told["chain"][0]["file"], told["chain"][0]["line"]) == (1, "train.py", 3)
+    events = place.json("events", run)
+    assert [each["time"] for each in events] == sorted(each["time"] for each in events)
+    known = {(each["source"], each["event"]) for each in events}
+    nodes = {
+        ("node %d" % node, event) for node in (0, 1) for event in ("agent_started", "ranks_started", "rank_exited")
+    }
+    assert known >= {("client", "created"), ("client", "settled"), ("node 1", "exception"), *nodes}
 
 
 def test_the_time_limit(place: Place) -> None:
@@ -120,6 +140,7 @@ def test_the_time_limit(place: Place) -> None:
     status = place.wait_for_end(place.submit("job.yml"))
     assert (status["state"], status["reason"]) == ("FAILED", "TIME_LIMIT")
     assert status["exit_code"] not in (0, None) and "limit" in status["message"]
+    assert cause_of(place, status["id"]) == ("time-limit", "established")
 
 
 def test_grace_before_the_end(place: Place) -> None:
@@ -139,6 +160,7 @@ def test_cancel_while_it_runs(place: Place) -> None:
     place.ok("cancel", run)
     status = place.wait_for_end(run)
     assert (status["state"], status["reason"], status["exit_code"]) == ("CANCELLED", "CANCELLED_BY_USER", 130)
+    assert cause_of(place, run) == ("cancelled", "established")
 
 
 def test_cancel_what_ignores_it_at_once(place: Place) -> None:

@@ -132,18 +132,19 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
     return list(FilesCompleter(("yml", "yaml", "slurm", "sbatch"))(prefix))
 
 
-def find_run(text: str | None, action: str | None = None) -> Run:
-    """As `find_runs`. UsageError for an array: whoever asks for one run can do nothing with many."""
-    return require_run(find_runs(text, action))
+def find_run(text: str | None, action: str | None = None, array_hint: str = "") -> Run:
+    """As `find_runs`. UsageError for an array: whoever asks for one run can do nothing with many; `array_hint` is what
+    else can be done with an array."""
+    return require_run(find_runs(text, action), array_hint)
 
 
-def require_run(found: Run | RunArray) -> Run:
+def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
     """The run. UsageError for an array."""
     from worldsize.service.runs.run import Run
 
     if isinstance(found, Run):
         return found
-    hint = f"name one of them: {found.id}_0"
+    hint = "; ".join(filter(None, (f"name one of them: {found.id}_0", array_hint)))
     raise UsageError(f"{found.id} is an array of {len(found)} runs", None, hint)
 
 

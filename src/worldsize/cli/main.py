@@ -45,6 +45,8 @@ VERBS = {
     "bench": Verb("wings.bench.command", "a job, or ResNet-50, at several world sizes: curve, table, page"),
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
+    "why": Verb("cli.runs.why", "why a run failed: the first failure, and what followed from it"),
+    "events": Verb("cli.runs.events", "what happened to a run, and when"),
     "describe": Verb("cli.runs.describe", "all that is known of a run"),
     "wait": Verb("cli.runs.wait", "wait for a run's end; exit with its code"),
     "cancel": Verb("cli.runs.cancel", "end a run"),

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 
 from worldsize.agent.outcome.rank_failure import read_error
 from worldsize.common.named_tuple import Any
-from worldsize.diagnose.hints import hint_for
 from worldsize.logs.tail import last_lines, summarize_others
 from worldsize.logs.text import split_message, without_colours
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import masked_variables
-from worldsize.service.ownership import is_own
+from worldsize.service.runs.masks import text_masker, told_error_file
 from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
 from worldsize.state.records import Reason, RunState, Status
 from worldsize.state.run_state import CANCELLED_MESSAGE
-from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 _LAST_LINES = 12
 _FRAMES = 8
@@ -33,31 +29,36 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     What its ranks have said is shown with secrets masked: those that have a secret's shape, and the job's own as far as
     they are set here.
 
-    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, hint,
-    last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `hint` what
-    to do, where that is known and the message does not say it. Where no rank was started, the last lines are those of
+    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, cause, hint,
+    last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `cause` as
+    `why` tells it, `hint` what to do, where that is known. Where no rank was started, the last lines are those of
     the batch script, or of setup. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
         return None
+    from worldsize.service.runs.explanation import explain_run  # the tables of signatures: few runs need them
+
     record = None if failure.node_rank is None else read_exit(paths, failure.node_rank)
     data: dict[str, Any] = {
         **failure._asdict(),
         "signal": signal_name(failure.code),
         "host": record.host if record else None,
         "exception": None,
+        "cause": None,
         "hint": None,
         "last_lines": [],
         "others": [],
     }
+    explanation = explain_run(paths, plan, status)
+    if explanation is not None:
+        data["cause"] = explanation.to_json()["cause"]
+        data["hint"] = explanation.cause.hint or None
     mask = text_masker(paths, plan)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
-        error = read_error(paths, failure.rank, _told_error_file(paths, plan))
+        error = read_error(paths, failure.rank, told_error_file(paths, plan))
         data["exception"] = error and _masked_exception(error, mask)
-        said = "{type}: {message}".format(**data["exception"]) if data["exception"] else ""
-        data["hint"] = hint_for(said, plan.rehearsal is not None)
         data["last_lines"] = _shown_lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES), mask)
     elif ranks_start_time(paths) is None:
         wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
@@ -66,21 +67,6 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     shown = () if failure.rank is None else (failure.rank,)
     data["others"] = _shown_lines(summarize_others(paths, ranks, shown), mask)
     return data
-
-
-def _told_error_file(paths: RunPaths, plan: Plan) -> str | None:
-    """The file that the job names for torch's report. Another user's plan may name any file of this user's."""
-    return plan.environment.get("TORCHELASTIC_ERROR_FILE") if is_own(paths) else None
-
-
-def text_masker(paths: RunPaths, plan: Plan) -> Callable[[str], str]:
-    """A function that masks secrets in what ranks have written, before people see it. Another user's plan may name
-    variables of this process; whoever guesses what they hold is told nothing by the mask."""
-    names = (*plan.secrets, *masked_variables(plan))
-    environ = os.environ if is_own(paths) else {}
-    known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for
-    secrets = secret_values(known, names)
-    return lambda text: mask_text(str(mask_values(text, secrets)))
 
 
 def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
@@ -106,8 +92,7 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     exception = data["exception"]
     if exception:
         lines += ["", *_exception_lines(exception, paths.code)]
-    if data["hint"]:
-        lines += ["", "what to do: " + data["hint"]]
+    lines += _cause_lines(data)
     if data["last_lines"]:
         rank = data["rank"]
         whose = "before the ranks" if rank is None else f"of rank {rank}"
@@ -120,6 +105,19 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
     if data["rank"] is not None:
         lines += ["", f"all of it: worldsize logs {run_id} --rank {data['rank']}"]
     return [without_colours(line) for line in lines]
+
+
+def _cause_lines(data: dict[str, Any]) -> list[str]:
+    """The cause and what to do; no lines where that would only repeat the exception, or the message."""
+    cause = data["cause"]
+    if (
+        not cause
+        or cause["sentence"] in data["message"]
+        or (cause["id"] == "exception" and cause["rank"] == data["rank"])
+    ):
+        return ["", f"what to do: {data['hint']}"] if data["hint"] else []
+    said = f"cause ({cause['standing']}, {cause['id']}): {cause['sentence']}"
+    return ["", said, *([f"what to do: {data['hint']}"] if data["hint"] else [])]
 
 
 def _exception_lines(exception: dict[str, Any], code: str) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from worldsize.agent.outcome.node_record import is_disk_full
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.logs.tail import last_lines
 from worldsize.plan.run_paths import RunPaths
@@ -30,6 +31,7 @@ _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.k
 _ENDED_BY_SLURM = re.compile(
     r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$"
 )
+_TIME = re.compile(r"slurmstepd\S*: error: \*\*\* .* (?:CANCELLED|TERMINATED .*) AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 _SLURM_REASONS = {
     "TIME LIMIT": Reason.TIME_LIMIT,
     "PREEMPTION": Reason.PREEMPTED,
@@ -118,6 +120,21 @@ def _batch_lines(paths: RunPaths) -> list[str] | None:
     if _latest_mark(lines, begun) < paths.attempt and not os.path.exists(paths.logs_dir):
         return None
     return lines[begun[-1] + 1 :] if begun else lines
+
+
+def attempt_lines(paths: RunPaths) -> list[str]:
+    """The last lines of the batch script's log that are of this attempt; none where there is no script."""
+    return _batch_lines(paths) or []
+
+
+def slurm_time(line: str) -> float | None:
+    """When Slurm said this of the end of a job or step (Unix seconds, whole ones); None for a line without a time. It
+    writes the first node's local time."""
+    found = _TIME.search(line)
+    try:
+        return None if found is None else time.mktime(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _latest_mark(lines: Sequence[str], begun: Sequence[int]) -> float:

@@ -148,6 +148,10 @@ def fold_observation(
                 compute.end_remains(handle)
             else:
                 compute.cancel([handle])  # what started the agents may wait for ever for the lost one's end
+        if status.state != RunState.SUCCEEDED and observation.phase == "ended" and observation.reason is not None:
+            from worldsize.service.runs.scheduler_record import keep_scheduler_record
+
+            keep_scheduler_record(paths, handle, observation)
         return _conclude(paths, plan, status, record)
     if observation.ending:
         from worldsize.service.runs.start_failures import with_ending_cause

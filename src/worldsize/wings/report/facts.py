@@ -12,7 +12,7 @@ from worldsize.errors import WorldsizeError
 from worldsize.plan.plan import Plan, RankPlan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.providers import find_provider, provider
-from worldsize.service.runs.failure_screen import text_masker
+from worldsize.service.runs.masks import text_masker
 from worldsize.service.runs.run import Run
 from worldsize.state.exit_records import read_events, read_exit
 from worldsize.state.records import ExitRecord, RankExit, Status

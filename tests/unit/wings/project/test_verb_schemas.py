@@ -115,7 +115,7 @@ def test_each_schema_is_one(verb: str) -> None:
         (
             Failure,
             ("status", "properties", "failure", "anyOf", 0),
-            {"signal", "host", "exception", "hint", "last_lines", "others"},
+            {"signal", "host", "exception", "cause", "hint", "last_lines", "others"},
         ),
         (efficiency.Efficiency, ("wait", "properties", "efficiency", "anyOf", 0), {"attempt", "text"}),
         (efficiency.Starting, ("wait", "properties", "efficiency", "anyOf", 0, "properties", "starting"), set()),

@@ -18,7 +18,8 @@ from worldsize.logs.text import escape as escape_controls
 from worldsize.logs.text import format_ranges, without_colours
 from worldsize.plan.array import element_id
 from worldsize.service.runs.array import RunArray
-from worldsize.service.runs.failure_screen import failure_data, text_masker
+from worldsize.service.runs.failure_screen import failure_data
+from worldsize.service.runs.masks import text_masker
 from worldsize.service.runs.measurements import progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.array import count_states

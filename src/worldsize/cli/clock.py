@@ -1,0 +1,15 @@
+"""A time of a run's records as it is shown."""
+
+from __future__ import annotations
+
+import time
+
+
+def clock_text(moment: float | None) -> str:
+    """The time of day, to a millisecond; dashes where nobody knows it, or a record holds what is none."""
+    try:
+        if moment is not None:
+            return time.strftime("%H:%M:%S", time.localtime(moment)) + f"{moment % 1:.3f}"[1:]
+    except (OSError, OverflowError, ValueError):
+        pass
+    return "--:--:--.---"

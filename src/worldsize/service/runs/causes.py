@@ -1,0 +1,41 @@
+"""The causes for which runs of an array failed, each with its runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.diagnose.cause_record import UNKNOWN
+from worldsize.diagnose.explanation import Explanation
+from worldsize.service.runs.array import RunArray
+from worldsize.service.runs.explanation import explain_run
+from worldsize.service.runs.run import Run
+from worldsize.state.records import Status
+
+
+class RunsOfCause(NamedTuple):
+    """Runs that failed for one cause: their ids in order, and the explanation of the first."""
+
+    runs: tuple[str, ...]
+    explanation: Explanation
+
+
+def causes_of_runs(found: Run | RunArray) -> list[RunsOfCause]:
+    """The runs that failed by cause, the most frequent cause first. Causes are one where they have one id and, numbers
+    apart, one sentence; what is unknown has the same code or signal."""
+    groups: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
+    for run, status in _ended_runs(found):
+        explanation = explain_run(run.paths, run.plan, status) if run.has_plan() else None
+        if explanation is not None:
+            cause = explanation.cause
+            words = cause.sentence if cause.id == UNKNOWN else re.sub("[0-9]+", "#", cause.sentence)
+            groups.setdefault((cause.id, words), []).append((run.id, explanation))
+    ordered = sorted(groups.values(), key=lambda group: -len(group))
+    return [RunsOfCause(tuple(name for name, _ in group), group[0][1]) for group in ordered]
+
+
+def _ended_runs(found: Run | RunArray) -> Iterator[tuple[Run, Status]]:
+    for run, status in zip(found.runs(), found.statuses(), strict=True):
+        if status.final:
+            yield run, status

@@ -1,0 +1,177 @@
+"""What happened to a run, and when: from what its client, its nodes' agents and its scheduler have written, in order.
+
+Each file has one writer. Times of nodes are put on the head's clock where its offset was measured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from worldsize.agent.outcome.rank_failure import exception_text, read_error
+from worldsize.common.atomic_files import read_object
+from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any, NamedTuple
+from worldsize.common.numbers import ranks_text
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.service.runs.masks import text_masker, told_error_file
+from worldsize.service.runs.start_failures import attempt_lines, slurm_time
+from worldsize.state.exit_records import read_events
+
+CLIENT, SCHEDULER = "client", "scheduler"
+_DEEPEST = 20
+"""Lists and objects within each other that are shown."""
+
+
+class RunEvent(NamedTuple):
+    """One thing that happened.
+
+    time    Unix seconds
+    source  "client", "scheduler", or "node 3": whose file told it
+    kind    a word for programs
+    text    for people, in one line
+    fields  what else the file holds of it
+    """
+
+    time: float
+    source: str
+    kind: str
+    text: str
+    fields: dict[str, Any]
+
+
+def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
+    """The events of the run, and of its attempt of `paths`, in the order of time. What is damaged is left out."""
+    found = [*_client_events(paths), *_scheduler_events(paths)]
+    if plan is not None:
+        mask = text_masker(paths, plan)
+        for node in plan.nodes:
+            events = read_events(paths, node.node_rank)
+            offset = _clock_offset(events)
+            found += _node_events(events, node.node_rank, offset, mask)
+            found += _exceptions(paths, plan, [rank.rank for rank in node.ranks], node.node_rank, offset, mask)
+    return sorted(found, key=lambda event: (event.time, event.kind == "settled"))
+
+
+def _client_events(paths: RunPaths) -> Iterator[RunEvent]:
+    created = read_object(paths.record).get("created")
+    if is_number(created):
+        yield RunEvent(float(created or 0), CLIENT, "created", "the run was created", {})
+    for path, kind, text in (
+        (paths.handle, "submitted", "its compute has it"),
+        (paths.cancel, "cancel", "somebody asked to cancel it"),
+    ):
+        moment = _changed(path)
+        if moment is not None:
+            yield RunEvent(moment, CLIENT, kind, text, {})
+    result = read_object(paths.result)
+    summary = result.get("summary")
+    moment = _changed(paths.result)
+    if moment is not None and isinstance(summary, dict):
+        state, reason = str(summary.get("state")), summary.get("reason")
+        ended = summary.get("ended")  # a file's time is up to a hundredth of a second behind the clock
+        if isinstance(ended, (int, float)) and is_number(ended):
+            moment = max(moment, ended)
+        yield RunEvent(moment, CLIENT, "settled", f"{state}: {reason}" if reason else state, {"state": state})
+
+
+def _changed(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None
+
+
+def _scheduler_events(paths: RunPaths) -> Iterator[RunEvent]:
+    """Those of a scheduler's words that tell when."""
+    for line in attempt_lines(paths):
+        moment = slurm_time(line)
+        if moment is not None:
+            yield RunEvent(moment, SCHEDULER, "ended", line.strip(), {})
+
+
+def _clock_offset(events: Sequence[dict[str, Any]]) -> float:
+    """Seconds by which the node's clock is ahead of the head's; 0 where that was not measured."""
+    seconds = next((each.get("seconds") for each in events if each.get("event") == "clock"), 0.0)
+    return float(seconds) if isinstance(seconds, (int, float)) and is_number(seconds) else 0.0
+
+
+def _node_events(
+    events: Sequence[dict[str, Any]], node_rank: int, offset: float, mask: Callable[[str], str]
+) -> Iterator[RunEvent]:
+    for event in events:
+        moment, kind = event.get("at", event.get("time")), event.get("event")
+        if isinstance(moment, (int, float)) and is_number(moment) and isinstance(kind, str):
+            fields = _masked({name: each for name, each in event.items() if name not in ("time", "at", "event")}, mask)
+            yield RunEvent(moment - offset, f"node {node_rank}", kind, mask(_text(kind, fields)), fields)
+
+
+def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> Any:
+    """The value with secrets masked in each of its texts; "…" for what lies deeper in it than `depth`."""
+    if isinstance(value, str):
+        return mask(value)
+    if not isinstance(value, (list, dict)):
+        return value
+    if depth == 0:
+        return "…"
+    if isinstance(value, list):
+        return [_masked(each, mask, depth - 1) for each in value]
+    return {name: _masked(each, mask, depth - 1) for name, each in value.items()}
+
+
+def _text(kind: str, fields: dict[str, Any]) -> str:
+    """The event in words; of a kind that this release does not know its fields."""
+    try:
+        return _TEXTS[kind](fields)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return ", ".join(f"{name}: {value}" for name, value in fields.items())
+
+
+def _started(fields: dict[str, Any]) -> str:
+    return f"{ranks_text(sorted(map(int, fields['pids'])))} started"
+
+
+def _exited(fields: dict[str, Any]) -> str:
+    after = ", told to end" if fields["stopped"] else ""
+    return f"{ranks_text(fields['ranks'])} ended with code {fields['code']}{after}"
+
+
+def _stopping(fields: dict[str, Any]) -> str:
+    failure = fields.get("failure")
+    return f"ends the run ({fields['why']})" + (f": {failure['message']}" if failure else "")
+
+
+def _clock(fields: dict[str, Any]) -> str:
+    return f"its clock is {fields['seconds']:.3f} s ahead of the head's, to {fields['uncertainty']:.3f} s"
+
+
+def _compared(fields: dict[str, Any]) -> str:
+    there = "is there" if fields["found"] else "is not there, either"
+    return f"{fields['what']} {fields['name']}, which a rank of another node did not find, {there}"
+
+
+_TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "agent_started": lambda fields: f"agent started on {fields['host']}, process {fields['pid']}",
+    "ranks_started": _started,
+    "rank_exited": _exited,
+    "stopping": _stopping,
+    "clock": _clock,
+    "compared": _compared,
+    "prepared": lambda fields: f"prepared in {fields['seconds']:.1f} s",
+    "kernel": lambda fields: f"its kernel: {fields['text']}",
+    "notice": lambda fields: f"notice: {fields['text']}",
+    "unjoined": lambda fields: f"has not joined: {fields['text']}",
+    "agent_ended": lambda fields: "agent ended",
+}
+
+
+def _exceptions(
+    paths: RunPaths, plan: Plan, ranks: list[int], node_rank: int, offset: float, mask: Callable[[str], str]
+) -> Iterator[RunEvent]:
+    told = told_error_file(paths, plan)
+    for rank in ranks:
+        error = read_error(paths, rank, told)
+        if error is not None and error["time"]:
+            text = mask(f"rank {rank} raised {exception_text(error)}")
+            yield RunEvent(error["time"] - offset, f"node {node_rank}", "exception", text, {"rank": rank})
