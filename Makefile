@@ -24,6 +24,8 @@ WORLDSIZE_TEST_AZURE ?= $(wildcard worldsize.toml)
 N ?= 60
 SEED ?= 20261126
 TRIAL ?=
+# The page that `make causes` writes.
+PAGE ?=
 # Another release of Slurm than this machine's, for the part slurm alone.
 SLURM ?=
 SECOND_SLURM := 24.11
@@ -35,7 +37,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs messages clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs causes messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +126,9 @@ bench: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.s
 
 docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## run every command that the documentation shows
 	@$(BIN)/python -m pytest -q tests/docs $(TEST_ARGS)
+
+causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the pages of docs/causes/, from the tables of signatures and runs that fail (PAGE=gpus for one, PAGE=slurm for the screens of Slurm)
+	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m $(if $(filter slurm,$(PAGE)),causes.slurm_pages,causes.pages $(PAGE))
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
 	@'$(PYTHON)' scripts/list_messages.py $(WORDS)

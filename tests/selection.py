@@ -18,6 +18,7 @@ TESTS = Path(__file__).parent
 PARTS = {
     "unit": "unit",
     "e2e": "local",
+    "causes": "local",
     "slurm": "slurm",
     "hpcpack": "hpcpack",
     "azure": "azure",

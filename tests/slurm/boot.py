@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 
-from slurm import config, database, machine, registry
+from slurm import config, database, groups, machine, registry
 from slurm.config import Flavour, Network
 from slurm.reach import ALONE, CONTROLLER_PORT, DATABASE_PORT, GUARD, HERE, MARK, PYTHON, ClusterError, Reach
 
@@ -37,8 +37,10 @@ def furnish(folder: str, number: int, flavour: Flavour, visible: Iterable[str]) 
     seen = {folder, *map(os.path.realpath, (*machine.own_folders(), *visible))}
     found = machine.hierarchy()
     group = (found.version, os.path.join(found.folder, "worldsize-slurm-%d" % number)) if found else (0, "")
+    limits = groups.here(groups.MEMORY) if flavour.limits else None
+    memory = os.path.join(limits.folder, "worldsize-slurm-%d" % number) if limits else ""
     shown = sorted(filter(machine.hidden, seen))
-    facts = {"number": number, "flavour": flavour._asdict(), "visible": shown, "group": group}
+    facts = {"number": number, "flavour": flavour._asdict(), "visible": shown, "group": group, "memory": memory}
     _write(os.path.join(folder, MARK), json.dumps(facts).encode(), 0o644)
 
 
@@ -81,7 +83,15 @@ def _start_guard(cluster: Reach, claim: registry.Claim, owner: int) -> None:
     watched = os.pidfd_open(owner) if owner else -1
     login = os.open("/proc/self/ns/net", os.O_RDONLY)
     descriptors = [claim.descriptor, watched, login]
-    arguments = [folder, claim.path, network.prefix, network.link, cluster.group.folder, *map(str, descriptors)]
+    arguments = [
+        folder,
+        claim.path,
+        network.prefix,
+        network.link,
+        cluster.group.folder,
+        cluster.memory,
+        *map(str, descriptors),
+    ]
     with open(os.path.join(folder, "log", "guard.log"), "w+b") as log:
         process = subprocess.Popen(
             [*ALONE, "--net", *PYTHON, os.path.join(HERE, GUARD), *arguments],

@@ -16,6 +16,7 @@ class Flavour(NamedTuple):
     enforce         submissions need an account and a QOS that exist: `research` and `teaching`; `normal` and `urgent`
     affinity        task/affinity binds tasks to the CPUs that this machine really has
     memory          a step that takes more memory than it asked for is killed; looked at every second
+    limits          the kernel gives a job no more memory than it asked for, by control groups of version 1
     min_job_age     seconds after its end for which squeue and scontrol still know a job
     slurmd_timeout  seconds after which a silent node is down
     """
@@ -27,6 +28,7 @@ class Flavour(NamedTuple):
     enforce: bool = False
     affinity: bool = False
     memory: bool = False
+    limits: bool = False
     min_job_age: int = 300
     slurmd_timeout: int = 5
 
@@ -175,7 +177,7 @@ def files(flavour: Flavour, network: Network, folder: str, machine: Machine) -> 
     written = {
         "hosts": hosts(flavour, network, machine.name),
         "slurm.conf": _SLURM.format(**values) + _options(flavour, machine, values) + _nodes(flavour, network, machine),
-        "cgroup.conf": _cgroup(machine),
+        "cgroup.conf": _cgroup(flavour, machine),
         "gres.conf": "AutoDetect=off\n" + _gpus(flavour, folder),
         "mail": _MAIL.format(**values),
     }
@@ -184,8 +186,11 @@ def files(flavour: Flavour, network: Network, folder: str, machine: Machine) -> 
     return written
 
 
-def _cgroup(machine: Machine) -> str:
+def _cgroup(flavour: Flavour, machine: Machine) -> str:
     """That control groups are not used, each version of Slurm wants to be told in its own way."""
+    if flavour.limits:
+        mounted = "" if machine.slurm >= (24, 5) else "CgroupAutomount=no\n"
+        return mounted + "CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\nMinRAMSpace=1\n"
     if machine.groups:
         return "CgroupPlugin=cgroup/v%d\n" % machine.groups + ("IgnoreSystemd=yes\n" if machine.groups == 2 else "")
     if machine.slurm >= (23, 2):
@@ -197,7 +202,7 @@ def _options(flavour: Flavour, machine: Machine, values: Mapping[str, object]) -
     text = _ACCOUNTING.format(**values) if flavour.accounting else ""
     if flavour.enforce:
         text += "AccountingStorageEnforce=associations,limits,qos\n"
-    plugins = ["task/affinity"] * flavour.affinity + ["task/cgroup"] * bool(machine.groups)
+    plugins = ["task/affinity"] * flavour.affinity + ["task/cgroup"] * bool(machine.groups or flavour.limits)
     if plugins:
         text += "TaskPlugin=%s\n" % ",".join(plugins)
     if flavour.memory:

@@ -73,7 +73,7 @@ def watch(wake: socket.socket, owner: int, stop: list[int]) -> None:
         reap()
 
 
-def end(folder: str, claim: str, group: str) -> None:
+def end(folder: str, claim: str, *own_groups: str) -> None:
     """Nothing is left: processes, groups, cable, folder, claim."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -84,14 +84,15 @@ def end(folder: str, claim: str, group: str) -> None:
         if not reap():
             break
         time.sleep(0.005)
-    groups.remove(group)
+    for group in filter(None, own_groups):
+        groups.remove(group)
     subprocess.call(["ip", "link", "delete", "uplink"])
     kernel.unmount(os.path.join(folder, "local"))
     shutil.rmtree(folder, ignore_errors=True)
     os.unlink(claim)
 
 
-def main(folder: str, claim: str, prefix: str, link: str, group: str, *descriptors: str) -> None:
+def main(folder: str, claim: str, prefix: str, link: str, group: str, memory: str, *descriptors: str) -> None:
     if os.getpid() != 1:
         sys.exit("guard.py ends every process that it can see, so it must be process 1 of a namespace")
     _, owner, login = map(int, descriptors)
@@ -112,7 +113,7 @@ def main(folder: str, claim: str, prefix: str, link: str, group: str, *descripto
         os.dup2(2, 1)
         watch(wake, owner, stop)
     finally:
-        end(folder, claim, group)
+        end(folder, claim, group, memory)
 
 
 if __name__ == "__main__":

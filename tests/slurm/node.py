@@ -1,8 +1,10 @@
-"""Process 1 of a node: `node.py FOLDER NAME ADDRESS VERSION GROUP VISIBLE…`. The machine's power is this process.
+"""Process 1 of a node: `node.py FOLDER NAME ADDRESS VERSION GROUP MEMORY VISIBLE…`. The machine's power is this
+process.
 
 It starts in the cluster's network namespace, but in PID, mount, UTS and IPC namespaces of its own. It gives itself a
 network namespace with a cable to the bridge, an empty /tmp and /dev/shm (the VISIBLE folders shine through), a control
-group (VERSION: 1 or 2) below GROUP where that is not empty, and starts slurmd.
+group (VERSION: 1 or 2) below GROUP and one that limits memory below MEMORY, where these are not empty, and starts
+slurmd.
 """
 
 from __future__ import annotations
@@ -41,13 +43,15 @@ def connect(name: str, address: str) -> None:
     os.close(cluster)
 
 
-def isolate(folder: str, name: str, version: int, group: str, visible: list[str]) -> None:
+def isolate(folder: str, name: str, version: int, group: str, memory: str, visible: list[str]) -> None:
     """An own name, own temporary folders, own view of the network's devices."""
     socket.sethostname(name)
     opened = {path: os.open(path, os.O_PATH) for path in visible}
-    if group:
-        groups.take(os.path.join(group, name))
-    _see_own_devices(version)
+    own = {groups.FREEZER: group, groups.MEMORY: memory}
+    taken = {controller: os.path.join(path, name) for controller, path in own.items() if path}
+    if taken:
+        groups.take(*taken.values())
+    _see_own_devices(version or 1 if taken else 0, list(taken))
     for target in ("/tmp", "/dev/shm"):
         kernel.mount("tmpfs", target, "tmpfs", options="size=2g,mode=1777")
     for path, descriptor in opened.items():
@@ -62,20 +66,20 @@ def isolate(folder: str, name: str, version: int, group: str, visible: list[str]
     os.unlink("/tmp/.hostname")
 
 
-def _see_own_devices(groups_version: int) -> None:
+def _see_own_devices(groups_version: int, controllers: list[str]) -> None:
     """/sys tells of this namespace's network; control groups are its own, or stay where slurmd looks for them."""
     there = os.open(groups.FOLDER, os.O_PATH)
     kernel.mount("sysfs", "/sys", "sysfs")
     if groups_version:
-        groups.show(groups_version)
+        groups.show(groups_version, *controllers)
     else:
         kernel.mount("/proc/self/fd/%d" % there, groups.FOLDER, flags=kernel.MS_BIND | kernel.MS_REC)
     os.close(there)
 
 
-def main(folder: str, name: str, address: str, version: str, group: str, *visible: str) -> None:
+def main(folder: str, name: str, address: str, version: str, group: str, memory: str, *visible: str) -> None:
     connect(name, address)
-    isolate(folder, name, int(version), group, list(visible))
+    isolate(folder, name, int(version), group, memory, list(visible))
     subprocess.call(["slurmd"])
     with open("/proc/self/comm", "w", encoding="ascii") as file:
         file.write(processes.BOOTED)

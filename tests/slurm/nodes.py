@@ -61,11 +61,12 @@ class Nodes(Reach):
         first = self.power(node)
         if first is None:
             raise ClusterError("%s is off" % node)
-        if not self.group.version:
+        own = [os.path.join(each, node) for each in (self.group.folder, self.memory) if each]
+        if not own:
             return [*processes.enter(first.pid), *argv]
-        joining = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
+        joining = 'for each in $0; do echo 0 > "$each/cgroup.procs" || exit; done; exec "$@"'
         entering = processes.enter(first.pid, *processes.ALL, "--cgroup")
-        return ["sh", "-c", joining, os.path.join(self.group.folder, node), *entering, *argv]
+        return ["sh", "-c", joining, " ".join(own), *entering, *argv]
 
     def power_off(self, node: str) -> None:
         """As if its plug were pulled: its processes, memory and address are gone at once; Slurm has to find out."""

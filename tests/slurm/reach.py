@@ -45,6 +45,7 @@ class Reach:
         self.network = Network(facts["number"])
         self.visible: list[str] = facts["visible"]
         self.group = Hierarchy(*facts["group"])
+        self.memory: str = facts["memory"]
         self.shared = self.path("shared")
         self.node_names = config.node_names(self.flavour)
 
@@ -118,7 +119,7 @@ class Reach:
 
     def boot_node(self, name: str) -> subprocess.Popen[bytes]:
         address = self.network.node(self.node_names.index(name) + 1)
-        arguments = [self.folder, name, address, str(self.group.version), self.group.folder, *self.visible]
+        arguments = [self.folder, name, address, str(self.group.version), self.group.folder, self.memory, *self.visible]
         return self.launch([*ALONE, *PYTHON, os.path.join(HERE, NODE), *arguments], name)
 
     def link(self, node: str, verb: str, *words: str) -> None:

@@ -1,0 +1,157 @@
+"""The pages of docs/causes/: each cause with what it means, what to do, and the screens of its cases.
+
+`python -m causes.pages [PAGE …]` runs the cases of these pages, of all without one, and writes the pages anew."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from driver import Cli
+
+from causes.case import Case
+from causes.conditions import missing
+from causes.screen import Screen, take_screen
+from causes.tables.cases import CASES
+from causes.tables.slurm_cases import SLURM_CASES
+from worldsize.diagnose.observations import ENDS, EXCEPTION
+from worldsize.diagnose.reasons import REASONS
+from worldsize.diagnose.signatures import SIGNATURES, TABLES
+from worldsize.diagnose.signatures.rehearsal import REHEARSAL
+from worldsize.diagnose.signatures.signature import Signature
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "causes"
+TITLES = {
+    "gpus": "GPUs, driver and CUDA",
+    "communication": "Communication between ranks",
+    "launch": "Scheduler and launch",
+    "machine": "Machine, memory and files",
+    "programs": "The program and what it was given",
+    "ends": "Ends that no line tells of",
+}
+_ROLES = {"cascade": "It never is the cause where another one is known.", "confirmation": "It confirms a cause."}
+_ROLES_OF_SOME = {
+    "cascade": "Some of its lines never are the cause where another one is known.",
+    "confirmation": "Some of its lines only confirm a cause.",
+}
+"""Of an entry that has rows of several roles."""
+_SCREEN = re.compile(r"^\*\*(?P<title>[^*]+)\*\*[^\n]*\n\n```text\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Entry(NamedTuple):
+    """What a page says of a cause, but for its screens: of each row of its id."""
+
+    meanings: tuple[str, ...]
+    sources: tuple[str, ...]
+    hints: tuple[str, ...]
+    roles: frozenset[str]
+
+
+def entries(page: str) -> dict[str, Entry]:
+    """The causes of a page by their ids, in the order of the tables."""
+    if page == "ends":
+        return {name: Entry((meaning,), (), (hint,), frozenset(("root",))) for name, meaning, hint in _ends()}
+    rows = [*TABLES[page], *(REHEARSAL if page == "programs" else ())]
+    found = {}
+    for name in dict.fromkeys(row.id for row in rows):
+        own = [row for row in rows if row.id == name]
+        meanings, sources, hints = (
+            tuple(dict.fromkeys(each))
+            for each in zip(*((_meaning(row), row.source, row.hint) for row in own), strict=True)
+        )
+        found[name] = Entry(meanings, sources, hints, frozenset(row.role for row in own))
+    return found
+
+
+def _meaning(row: Signature) -> str:
+    """What the row says, but for what the line holds; of one that names ranks, as a sentence about one."""
+    whose = "a rank " if "(?P<whose>" in row.holds else ""
+    return whose + re.sub(r"\{\w+\}", "…", row.meaning)
+
+
+def _ends() -> Iterator[tuple[str, str, str]]:
+    told = {row.id for row in SIGNATURES}
+    for row in (EXCEPTION, *ENDS.values()):
+        yield row.id, row.meaning, row.hint
+    for reason in REASONS.values():
+        if reason.id not in told | set(ENDS):
+            yield reason.id, reason.meaning, reason.hint
+    yield "unknown", "nothing that was said, or seen, tells the cause", ""
+
+
+def page_text(page: str, screens: Mapping[str, str]) -> str:
+    """The page. `screens`: by the titles of cases."""
+    lines = [
+        f"# {TITLES[page]}",
+        "",
+        "What [`worldsize why`](../failures.md#why-a-run-failed) tells. Each screen is one that a test takes.",
+        "",
+    ]
+    for name, entry in entries(page).items():
+        lines += [f"## {name}", "", *_entry_lines(entry), ""]
+        for case in (*CASES.get(page, ()), *SLURM_CASES):
+            if name == (case.section or case.id.removesuffix("-on-one-node")) and case.title in screens:
+                simulated = f" (simulated: a script prints what {case.simulated} says)" if case.simulated else ""
+                lines += [f"**{case.title}**{simulated}", "", "```text", screens[case.title].rstrip(), "```", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _entry_lines(entry: Entry) -> Iterator[str]:
+    yield "; or: ".join(each[0].upper() + each[1:] for each in entry.meanings) + "."
+    if entry.sources:
+        yield "Said by: " + "; ".join(entry.sources) + "."
+    for role in sorted(entry.roles - {"root"}):
+        yield _ROLES[role] if "root" not in entry.roles else _ROLES_OF_SOME[role]
+    hints = [hint for hint in entry.hints if hint]
+    if hints:
+        yield ""
+        yield "What to do: " + "; or: ".join(hints) + "."
+
+
+def documented_screens(page: str) -> dict[str, str]:
+    """The screens that stand on the page, by the titles of their cases."""
+    path = FOLDER / f"{page}.md"
+    return {each["title"]: each["text"] for each in _SCREEN.finditer(path.read_text())} if path.exists() else {}
+
+
+def write_page(page: str) -> None:
+    """Run the cases of a page, and write it. A case keeps its screen where something that it needs is missing here, or
+    another cause is told than its own; so does one of `slurm_pages`."""
+    screens = documented_screens(page)
+    for case in CASES.get(page, ()):
+        lacks = missing(case)
+        print(f"{page}: {case.title}" + (f" left as it is: {lacks}" if lacks else ""), flush=True)
+        screen = None if lacks else screen_of(case)
+        if screen is not None and is_told_rightly(case, page, screen):
+            screens[case.title] = screen.text
+        elif screen is not None:
+            print(f"{page}: {case.title}: WRONG\n{screen.text}", flush=True)
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{page}.md").write_text(page_text(page, screens))
+
+
+def is_told_rightly(case: Case, page: str, screen: Screen) -> bool:
+    """Whether the screen has the cause, the standing, the ranks and the page of the case."""
+    cause = screen.data["cause"]
+    place = f"causes/{page}.md#{case.id.removesuffix('-on-one-node')}"
+    has_place = cause and (case.section or cause["documentation"] == place)
+    ranks = cause and (case.ranks is None or tuple(cause["ranks"]) == case.ranks)
+    return bool(has_place and ranks and (cause["id"], cause["standing"]) == (case.id, case.standing))
+
+
+def screen_of(case: Case) -> Screen:
+    with tempfile.TemporaryDirectory() as folder:
+        cli = Cli(folder)
+        try:
+            return take_screen(cli, case)
+        finally:
+            cli.close()
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or TITLES:
+        write_page(name)
