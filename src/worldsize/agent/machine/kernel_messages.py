@@ -40,7 +40,8 @@ def read_kernel_messages(since: float, failed: float, pids: Collection[int], pat
     seconds."""
     booted = time.time() - time.monotonic()
     found = []
-    for record in _records(path):
+    records = read_records(path, b"Killed process", b"NVRM: Xid", b"blocked for more")
+    for record in (records or "").split("\n"):
         match = _RECORD.match(record)
         if match is None:
             continue
@@ -61,23 +62,23 @@ def _is_own(text: str, pids: Collection[int], as_it_failed: bool) -> bool:
     return _XID.search(text) is not None and (process is None or int(process[1]) in pids)
 
 
-def _records(path: str) -> list[str]:
-    """The records that may be wanted: each read gives one, and an error after the last."""
-    found: list[str] = []
+def read_records(path: str, *words: bytes) -> str | None:
+    """The records that the kernel has with any of these words in them, one a line; None where this user may not read
+    them."""
+    found: list[bytes] = []
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
     except OSError:
-        return found
+        return None
     with file:
         for _ in range(_MOST_RECORDS):
             try:
                 part = file.read(8192)
             except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
                 continue
-            except OSError:
+            except OSError:  # no record can be read
                 break
-            if not part:
+            if not part:  # each read gives one record, and None after the last
                 break
-            if b"Killed process" in part or b"NVRM: Xid" in part or b"blocked for more" in part:
-                found += part.decode("utf-8", "replace").split("\n")
-    return found
+            found += [part] if any(word in part for word in words) else []
+    return b"".join(found).decode("utf-8", "replace")

@@ -5,15 +5,14 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-import os
 import re
 import time
 
+from worldsize.agent.machine.kernel_messages import read_records
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.checks.agent.node_context import NodeContext
 
 _RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;.*?NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})\b")
-_MOST_RECORDS = 100_000
 _MOST_XIDS = 1000
 
 
@@ -30,7 +29,7 @@ def read_xids(context: NodeContext, uptime: float | None = None) -> list[Xid] | 
 
     The machine's uptime is the system's clock: in containers /proc/uptime may be that of the container (lxcfs).
     """
-    text = _records(context.path("dev", "kmsg"))
+    text = read_records(context.path("dev", "kmsg"), b"NVRM")
     return None if text is None else parse_xids(text, time.monotonic() if uptime is None else uptime)
 
 
@@ -49,24 +48,3 @@ def is_same_device(bus: str, other: str) -> bool:
 def _short_address(bus: str) -> str:
     parts = bus.lower().partition(".")[0].split(":")
     return ":".join([parts[0].lstrip("0"), *parts[1:]])
-
-
-def _records(path: str) -> str | None:
-    """The records that the kernel has of NVIDIA's driver, one a line; None where this user may not read them."""
-    found: list[bytes] = []
-    try:
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
-    except OSError:
-        return None
-    with file:
-        for _ in range(_MOST_RECORDS):
-            try:
-                part = file.read(8192)
-            except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
-                continue
-            except OSError:  # no record can be read
-                break
-            if not part:  # each read gives one record, and None after the last
-                break
-            found += [part] if b"NVRM" in part else []
-    return b"".join(found).decode("utf-8", "replace")
