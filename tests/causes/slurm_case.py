@@ -28,6 +28,7 @@ class SlurmCase(NamedTuple):
     variant   tells apart cases of one cause, those of other computes too
     nodes     those whose agents have begun
     flavour   the cluster that it takes
+    varies    who tells of it first is a matter of chance: the screen on the page is one of several
     quick     it is among those that are tried each time, not only with all
     """
 
@@ -40,6 +41,7 @@ class SlurmCase(NamedTuple):
     variant: str = "on Slurm"
     nodes: tuple[int, ...] = (0, 1)
     flavour: Flavour = ORDINARY
+    varies: bool = False
     quick: bool = False
 
     simulated = section = ""
@@ -61,6 +63,7 @@ _VARIABLE = (
     (r"\b198\.1[89]\.\d+\.(\d+)", r"10.0.0.\1"),
     (r"(?<=after )\d+ (?:min(?: \d+ s)?|s)(?= of a limit)", "…"),
     (r"(?<=\b192\.0\.2\.1:)\d+", "…"),
+    (r"\bStepId=17\.\d+", "StepId=17.…"),
 )
 
 

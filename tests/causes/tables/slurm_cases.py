@@ -213,7 +213,7 @@ SLURM_CASES: tuple[SlurmCase, ...] = (
     SlurmCase("node-failed", on_a_node_that_is_set_down, confirms="(NODE_FAIL)"),
     SlurmCase("node-failed", on_a_node_without_power, confirms="(NODE_FAIL)", variant="on Slurm, without power"),
     SlurmCase("node-lost", with_an_agent_that_is_killed, node=1),
-    SlurmCase("nodes-missing", with_nodes_that_do_not_meet),
+    SlurmCase("nodes-missing", with_nodes_that_do_not_meet, varies=True),
     SlurmCase("nodes-missing", with_an_address_of_no_node, node=0, variant="on Slurm, an address of no node", nodes=()),
     SlurmCase("step-refused", with_a_node_that_cannot_be_reached, nodes=()),
     SlurmCase("node-not-ready", with_a_node_that_does_not_see_the_run, nodes=()),
