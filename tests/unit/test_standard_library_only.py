@@ -6,14 +6,20 @@ import-linter holds the same of the packages that it is told; this finds every o
 from __future__ import annotations
 
 import ast
+import io
 import os
 import sys
+import zipfile
 
 import pytest
+from driver import agent_bundle
 
 SOURCE = os.path.join(os.path.dirname(__file__), "..", "..", "src", "worldsize")
 NEWER = {"annotationlib", "_sha2", "_sha256"}
 """Of the standard library of other Pythons than this one, and imported only there."""
+
+OF_CLIENT = {"__init__.py", "registry.py", "plan/external_launchers.py"}
+"""What travels, and has functions that only a client calls."""
 
 OWN = {**dict.fromkeys(("agent", "common", "plan", "state", "trust"), "worldsize"), "inrank": "worldsize torch"}
 
@@ -50,3 +56,34 @@ def test_imports_only_what_a_node_has() -> None:
     beyond = {path: imported(path) - standard - set(allowed.split()) for path, allowed in sources()}
     assert len(beyond) > 100
     assert {path: names for path, names in beyond.items() if names} == {}
+
+
+def own_modules(path: str) -> set[str]:
+    """The modules of worldsize that a file imports anywhere, as paths under src/worldsize."""
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("worldsize."):
+            module = (node.module or "").removeprefix("worldsize.")
+            names |= {module, *("%s.%s" % (module, each.name) for each in node.names)}
+    return {name.replace(".", os.sep) for name in names}
+
+
+@pytest.mark.heavy
+def test_agents_import_only_what_travels_with_them() -> None:
+    """agent.pyz holds no more; here all of the source is there, and an import of anything else would go well."""
+    travelling = set(bundled_files())
+    assert len(travelling) > 100
+    missing = {}
+    for path in travelling - OF_CLIENT:
+        own = {name for name in own_modules(path) if os.path.exists(os.path.join(SOURCE, name + ".py"))}
+        missing[path] = sorted(name for name in own if name + ".py" not in travelling)
+    assert {path: names for path, names in missing.items() if names} == {}
+
+
+def bundled_files() -> list[str]:
+    """The modules in agent.pyz, as paths under src/worldsize."""
+    with zipfile.ZipFile(io.BytesIO(agent_bundle()[1])) as bundle:
+        names = [name.partition("/")[2] for name in bundle.namelist() if name.endswith(".py") and "/" in name]
+    return [name for name in names if os.path.exists(os.path.join(SOURCE, name))]

@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from worldsize.common.atomic_files import read_file, read_if_possible
+from worldsize.common.atomic_files import read_file, read_if_possible, read_tail
 from worldsize.common.named_tuple import Any
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -31,7 +31,7 @@ _READ, _SHOWN = 20_000, 500
 may not look like one any more."""
 
 _ABORT = 134
-_LAST_LINES, _LAST_BYTES = 300, 128 * 1024
+_LAST_BYTES = 128 * 1024
 """Of the log of a rank that was aborted: stacks of native code stand behind the reason."""
 
 _LEAVING_SECONDS = 30
@@ -175,10 +175,9 @@ def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
     collective call, if there is one: NCCL's watchdog raises no exception in the rank."""
     if failure.rank is None or failure.code != _ABORT or not failure.message.endswith(ABORTED):
         return failure
-    from worldsize.logs.tail import last_lines
     from worldsize.trust.secrets import mask_text
 
-    lines = last_lines(paths.rank_log(failure.rank), _LAST_LINES, _LAST_BYTES)
+    lines = read_tail(paths.rank_log(failure.rank), _LAST_BYTES).decode("utf-8", "replace").split("\n")
     said = next((line.strip() for line in lines if re.search(COLLECTIVE_TIMEOUT, line)), None)
     if said is None:
         return failure
