@@ -56,6 +56,7 @@ hvd.allreduce(torch.ones(4 + 4 * hvd.rank()), name="gradients")
         environment=".venv-horovod",
         keys=_HOROVOD,
         variant="Horovod",
+        varies=True,
     ),
     Case(
         "horovod-shutdown",

@@ -85,11 +85,11 @@ def _nodes_of(cause: Cause, run: Run) -> list[int]:
 def _chain_line(link: Link, run: Run) -> str:
     where = f"node {link.node}" if link.node is not None else "batch log"
     whose = ranks_text(link.ranks) or where
-    said = link.text if link.text.startswith(whose + " ") else f"{whose}: {link.text}"
+    said = _cut(link.text) if link.text.startswith(whose + " ") else f"{whose}: {_cut(link.text)}"
     file = link.file.removeprefix(run.paths.root + "/")
     place = f" ({file}:{link.line})" if link.file and link.line else ""
     meaning = f" = {link.meaning}" if not link.ranks and link.meaning else ""
-    return f"  {link.role:12}  {clock_text(link.time)}  {_cut(said)}{place}{meaning}"
+    return f"  {link.role:12}  {clock_text(link.time)}  {said}{place}{meaning}"
 
 
 def _show_causes(options: argparse.Namespace) -> int:
