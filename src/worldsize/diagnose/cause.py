@@ -142,9 +142,7 @@ def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
     row = next(row for row in SIGNATURES if row.id == "host-memory")
     how = f"ended with code {failure.code}" if worker is None or by_kernel else f"ended: {worker.text.strip()}"
     reasons = [f"rank {failure.rank} {how}"]
-    reasons += (
-        ["the node's kernel counted a process, of whomever, that it killed for want of memory"] if by_kernel else []
-    )
+    reasons += ["the node's kernel counted a kill for want of memory, and does not tell whose"] if by_kernel else []
     reasons += [each.text.strip() for each in words[:2]]
     whom = "it" if worker is None or by_kernel else "a worker of its DataLoader"
     what = f"its memory was full, and the kernel killed {whom}"

@@ -73,7 +73,6 @@ class RunEvidence(NamedTuple):
     lines     by rank, its log's last lines
     machine   by node, lines of the kernel and of the node's agent; by None, lines of the scheduler
     offsets   by node, where it was measured
-    hosts     by node, the machine's name where it is known
     rehearsal whether it was a rehearsal of a cluster's job here
     compared  by node, what it has found of what a rank of another node did not find
     scheduler the scheduler's record, where it is known
@@ -88,7 +87,6 @@ class RunEvidence(NamedTuple):
     lines: Mapping[int, Sequence[Line]]
     machine: Mapping[int | None, Sequence[Line]]
     offsets: Mapping[int, ClockOffset]
-    hosts: Mapping[int, str]
     rehearsal: bool = False
     compared: Mapping[int, Comparison] = {}
     scheduler: SchedulerRecord | None = None

@@ -16,9 +16,9 @@ from worldsize.diagnose.waiting import node_of
 
 _ENDS_OF = {"host-memory": ("killed", "loader-worker-killed")}
 """How ranks end by a cause that somebody else tells of."""
+
 LONGEST = 12
 """Links of the chain that are told; the others are counted."""
-
 
 _TERM_CODE = 128 + 15
 

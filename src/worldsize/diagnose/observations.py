@@ -184,7 +184,7 @@ def _is_thrown(text: str) -> bool:
 
 def _with_words(signal: Observation, said: Observation) -> Observation:
     """The signal with what the program had to say of it before."""
-    return signal._replace(text=f"{signal.text}: {said.text.strip()}", file=said.file, line=said.line)
+    return signal._replace(text=f"{signal.text}: {said.text.strip()}", file=said.file, offset=said.offset)
 
 
 def _line_observations(end: RankEnd, evidence: RunEvidence) -> list[Observation]:

@@ -28,6 +28,8 @@ _OF_PYTHON = re.compile(r"(?!.*Rendezvous)[\w.]*(?:Connection\w*|BrokenPipe)Erro
 
 
 def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
+    """What is told where nothing says the cause: of the observations of the rank that failed first, `own`, the one that
+    says most, else its code and its last line."""
     failure = evidence.failure
     assert failure is not None
     ranks = () if failure.rank is None else (failure.rank,)
@@ -63,6 +65,7 @@ def _has_lost_rank(lost: Observation, evidence: RunEvidence) -> bool:
 
 
 def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> Cause:
+    """The observation as a cause; of one node alone where agents of others have found there what was missing."""
     row = each.match.signature
     name, sentence, reasons = row.id, each.match.meaning, [each.text.strip()]
     elsewhere = _nodes_that_have_it(each, evidence) if row.id in _PLACES else ()

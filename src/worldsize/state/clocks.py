@@ -5,7 +5,10 @@ Standard library only: travels inside agent.pyz (Python >= 3.8).
 
 from __future__ import annotations
 
-from worldsize.common.named_tuple import NamedTuple
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class ClockOffset(NamedTuple):
@@ -22,3 +25,12 @@ def clock_offset(asked: float, read: float, answered: float, heard: float) -> Cl
     However long either took on its way, the truth is within the uncertainty, as long as no clock was set meanwhile.
     """
     return ClockOffset(((asked - read) + (heard - answered)) / 2, abs((heard - asked) - (answered - read)) / 2)
+
+
+def offset_of_events(events: Iterable[Mapping[str, Any]]) -> ClockOffset | None:
+    """The offset that a node has written among its events; None where it measured none, or wrote something else."""
+    for event in events:
+        seconds, unsure = event.get("seconds"), event.get("uncertainty")
+        if event.get("event") == "clock" and is_number(seconds) and is_number(unsure):
+            return ClockOffset(float(seconds or 0), float(unsure or 0))
+    return None

@@ -16,3 +16,4 @@ def test_what_is_no_time_is_shown_as_none(moment: float | None) -> None:
 
 def test_a_time_is_shown_to_a_millisecond() -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d\.250", clock_text(1e9 + 0.25))
+    assert clock_text(1e9 + 0.9996).endswith(":40.999"), "not the second after it, nor .000 of this one"

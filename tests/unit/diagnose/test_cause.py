@@ -42,7 +42,7 @@ def evidence(
         failure = Failure(reason, "rank %d failed" % first, end.node, first, end.code or 1, time)
     said = {rank: [Line(text, "log", None, times.get(rank)) for text in texts] for rank, texts in lines.items()}
     told = {node: [Line(text, "log") for text in texts] for node, texts in machine.items()}
-    return RunEvidence(0, RunState.FAILED, reason, "it failed", failure, ends, said, told, offsets, {})
+    return RunEvidence(0, RunState.FAILED, reason, "it failed", failure, ends, said, told, offsets)
 
 
 def cause(*args: object, **fields: object) -> Cause:

@@ -74,6 +74,12 @@ def test_what_the_program_said_stands_beside_the_signal() -> None:
     assert (found.id, found.standing, found.evidence) == ("native-abort", ESTABLISHED, (words,))
 
 
+def test_what_the_program_said_beside_the_signal_has_its_place() -> None:
+    line = Line("free(): double free detected in tcache 2", "rank.log", 40)
+    told = explain(evidence([RankEnd(0, 0, 134, 10.0)], 0, reason=Reason.SIGNAL)._replace(lines={0: [line]}))
+    assert told is not None and (told.chain[0].file, told.chain[0].offset) == ("rank.log", 40)
+
+
 def test_an_interrupt_is_known_by_its_signal() -> None:
     found = cause([RankEnd(0, 0, 130, 10.0), stopped(1)], 0, reason=Reason.SIGNAL)
     assert (found.id, found.standing) == ("interrupted", ESTABLISHED)

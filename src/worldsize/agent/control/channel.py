@@ -4,7 +4,7 @@ Files are the record of a run, and no signals: a shared file system shows what i
 first line of each side is its nonce. The head sends its own first; the member's comes with all that it had to say. All
 other lines are one JSON object each, sealed (agent/control/message_proof.py), `kind` first:
 
-member → head   hello {node_rank, host: [name, cores, address, ports], sent} · ready {parts} · told {topic, text} ·
+member → head   hello {node_rank, host: [name, cores, address, ports]} · ready {parts} · told {topic, text} ·
                 ended {ranks} · verdict {why, failure} · idle · done · ping
 head → member   welcome · start {hosts, greeted: {NODE: time}, sent} · go {parts} · told {topic, text} ·
                 verdict {why, failure} · end {verdict} · ping

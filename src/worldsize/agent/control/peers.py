@@ -208,7 +208,7 @@ class MemberPeers(Peers):
             reached = self._own.ports and not self._own.address
             own = self._own._replace(address=self.address) if reached else self._own
             self._greeted_at = time.time()
-            self._channel.send(HELLO, node_rank=self._node_rank, host=own, sent=self._greeted_at)
+            self._channel.send(HELLO, node_rank=self._node_rank, host=own)
 
     def take_verdicts(self) -> list[PeerVerdict]:
         if self._refusals > REFUSALS and not self._head_gone:

@@ -1,4 +1,4 @@
-"""What a node notes beside a failure: what its kernel said, and whether it has what a rank of another one did not find.
+"""The notes of a node on a failure: messages of its kernel, and whether it has what a rank of another node missed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -21,9 +21,12 @@ def note_circumstances(
     since: float,
     pids: Collection[int] | None,
 ) -> None:
-    """Write them as events. `argv` and `environ`: what ranks execute here, None where the failure is this node's own;
-    `since`: when the run began here, in Unix seconds; `pids`: the ranks' processes, None where another node tells what
-    this machine's kernel said."""
+    """Write these notes as events.
+
+    argv, environ  what ranks execute here; `argv` is None where the failure is this node's own
+    since          when the run began here, in Unix seconds
+    pids           the ranks' processes; None where another node tells what this machine's kernel said
+    """
     for message in () if pids is None else read_kernel_messages(since, failure.time, pids):
         recorder.write_event("kernel", at=message.time, text=message.text)
     question = None if argv is None else question_of(failure)

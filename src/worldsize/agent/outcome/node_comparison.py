@@ -1,6 +1,6 @@
-"""Whether this node has what a rank of another node did not find: a file that it may read, or a Python module.
+"""The search on this node for what a rank of another node did not find: a file that it may read, or a Python module.
 
-So what is missing on one node is told from what is missing everywhere. The node looks once its own ranks have ended, in
+It tells what is missing on one node from what is missing everywhere. The node looks once its own ranks have ended, in
 a child process: the file may lie on a file system that no longer answers.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).

@@ -20,8 +20,8 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.masks import text_masker, told_error_file
 from worldsize.service.runs.scheduler_record import read_scheduler_record
 from worldsize.service.runs.start_failures import attempt_lines, slurm_time
-from worldsize.state.clocks import ClockOffset
-from worldsize.state.exit_records import read_events, read_exits, read_hosts
+from worldsize.state.clocks import offset_of_events
+from worldsize.state.exit_records import read_events, read_exits
 from worldsize.state.records import RankExit, Status
 
 _LINES, _FEWEST_LINES = 300, 5
@@ -56,7 +56,10 @@ def _with_line_number(link: Link) -> Link:
     """The link with the number of its line in its log, where the log is not too long to count."""
     if link.offset is None or link.offset > _COUNTED:
         return link
-    return link._replace(line=_lines_before(link.file, link.offset) + 1)
+    try:
+        return link._replace(line=_lines_before(link.file, link.offset) + 1)
+    except StorageError:  # it was removed meanwhile
+        return link
 
 
 def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
@@ -80,8 +83,7 @@ def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
         list(_rank_ends(paths, plan, mask)),
         _rank_lines(paths, ranks, status, mask),
         machine,
-        _known({node: _clock_offset(each) for node, each in events.items()}),
-        read_hosts(paths, nodes),
+        _known({node: offset_of_events(each) for node, each in events.items()}),
         plan.rehearsal is not None,
         _known({node: _comparison(each) for node, each in events.items()}),
         read_scheduler_record(paths, status),
@@ -140,7 +142,7 @@ def _count_of(logs: int) -> int:
 
 
 def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iterator[Line]:
-    """The log's last lines, as many as `count`, with their numbers and times; none of one that cannot be read."""
+    """The log's last lines, as many as `count`, with their places and times; none of one that cannot be read."""
     try:
         size = file_size(path)
         start = tail_offset(path, count, _BYTES)
@@ -169,15 +171,6 @@ def _lines_before(path: str, offset: int) -> int:
         count += block.count(b"\n")
         at += len(block)
     return count
-
-
-def _clock_offset(events: Sequence[dict[str, Any]]) -> ClockOffset | None:
-    """How far the node's clock is ahead of the head's; None where that was not measured."""
-    for event in events:
-        seconds, unsure = event.get("seconds"), event.get("uncertainty")
-        if event.get("event") == "clock" and is_number(seconds) and is_number(unsure):
-            return ClockOffset(float(seconds or 0), float(unsure or 0))
-    return None
 
 
 def _comparison(events: Sequence[dict[str, Any]]) -> Comparison | None:

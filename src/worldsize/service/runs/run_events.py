@@ -17,6 +17,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.masks import text_masker, told_error_file
 from worldsize.service.runs.start_failures import attempt_lines, slurm_time
+from worldsize.state.clocks import offset_of_events
 from worldsize.state.exit_records import read_events
 
 CLIENT, SCHEDULER = "client", "scheduler"
@@ -48,7 +49,8 @@ def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
         mask = text_masker(paths, plan)
         for node in plan.nodes:
             events = read_events(paths, node.node_rank)
-            offset = _clock_offset(events)
+            measured = offset_of_events(events)
+            offset = measured.seconds if measured is not None else 0.0
             found += _node_events(events, node.node_rank, offset, mask)
             found += _exceptions(paths, plan, [rank.rank for rank in node.ranks], node.node_rank, offset, mask)
     return sorted(found, key=lambda event: (event.time, event.kind == "settled"))
@@ -89,12 +91,6 @@ def _scheduler_events(paths: RunPaths) -> Iterator[RunEvent]:
         moment = slurm_time(line)
         if moment is not None:
             yield RunEvent(moment, SCHEDULER, "ended", line.strip(), {})
-
-
-def _clock_offset(events: Sequence[dict[str, Any]]) -> float:
-    """Seconds by which the node's clock is ahead of the head's; 0 where that was not measured."""
-    seconds = next((each.get("seconds") for each in events if each.get("event") == "clock"), 0.0)
-    return float(seconds) if isinstance(seconds, (int, float)) and is_number(seconds) else 0.0
 
 
 def _node_events(
