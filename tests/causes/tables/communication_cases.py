@@ -23,6 +23,7 @@ COMMUNICATION_CASES = (
         needs=("torch",),
         keys={"environment_variables": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}},
         variant="sizes differ",
+        varies=True,
     ),
     Case(
         "collective-mismatch",
@@ -36,6 +37,7 @@ else:
         needs=("torch",),
         keys={"environment_variables": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}},
         variant="calls differ",
+        varies=True,
     ),
     Case(
         "collective-mismatch",

@@ -104,6 +104,7 @@ if os.environ["RANK"] != "0":
         ranks=(),
         world="2x1",
         sequence=start_without_patience,
+        varies=True,
     ),
     Case("node-lost", _READY, ranks=(), world="2x1", sequence=kill_agent_when_ready),
     Case("node-not-ready", _READY, ranks=(), keys={"setup": ["cd /data/imagenet", "export DATA=$PWD"]}),
