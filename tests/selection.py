@@ -129,13 +129,17 @@ def _is_exhaustive(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Once the time is up, a test counts as done without a report: it is left out, neither passed nor failed. One that
     is marked `long` has to end before."""
     until = item.config.getoption("--until")
     mark = item.get_closest_marker("long")
     needed = 60.0 * mark.kwargs["minutes"] if mark else 0.0
-    return True if until is not None and time.time() + needed >= until else None
+    if until is None or time.time() + needed < until:
+        return None
+    # The test before has kept what it shares with this one. No hook takes that down without a report.
+    item.session._setupstate.teardown_exact(nextitem)
+    return True
 
 
 class Outcomes:

@@ -40,6 +40,16 @@ class Screen(NamedTuple):
     text: str
 
 
+    @property
+    def certain(self) -> str:
+        """The text without what else ranks say: how many of them still say it before they are ended is chance."""
+        return certain_part(self.text)
+
+
+def certain_part(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("  cascade "))
+
+
 def take_screen(cli: Cli, case: Case) -> Screen:
     """Run the job of the case, which has to fail, and ask why."""
     nodes, _, each = case.world.partition("x")

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from causes.case import Case
 
-_GROUP = """import datetime, os, time
+LONG = """import datetime, os, time
 
 import torch
 import torch.distributed as dist
 
 rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds={seconds}))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
 """
-SHORT, LONG = _GROUP.format(seconds=3), _GROUP.format(seconds=60)
-"""A process group whose calls time out after 3 s, and one that nothing in a case waits out."""
+"""A process group whose calls nothing in a case waits out."""
+SHORT = (
+    LONG
+    + """dist.barrier()
+dist.group.WORLD._get_backend(torch.device("cpu"))._set_default_timeout(datetime.timedelta(seconds=3))
+"""
+)
+"""One whose calls time out after 3 s, once all ranks have met: they may take longer than that to begin."""
 
 COMMUNICATION_CASES = (
     Case(
@@ -90,8 +96,7 @@ time.sleep(60)
     Case(
         "collective-timeout",
         SHORT
-        + """dist.barrier()
-if rank == 2:
+        + """if rank == 2:
     time.sleep(60)
 dist.all_reduce(torch.ones(4))
 """,

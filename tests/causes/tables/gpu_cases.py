@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from causes.case import Case, raised, said
+from causes.tables.communication_cases import SHORT
 
 _BEHIND = (
     "\nCUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
@@ -49,13 +50,8 @@ GPU_CASES: tuple[Case, ...] = (
     ),
     Case(
         "gpu-memory",
-        """import datetime, os, time
-
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=3))
-if dist.get_rank() == 1:
+        SHORT
+        + """if rank == 1:
     try:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
     except torch.OutOfMemoryError as error:

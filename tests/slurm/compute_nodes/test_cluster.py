@@ -200,7 +200,7 @@ def test_slurmd_is_not_started_on_a_node_that_still_boots(slurm: Cluster) -> Non
         slurm.power_on("node2", 0)
         slurm.until(lambda: slurm.power("node2") is not None, "node2 has no process 1")
         slurm.restart_slurmd("node2", 0)
-        assert slurm.daemons("slurmd", "node2")
+        slurm.until(lambda: slurm.daemons("slurmd", "node2"), "node2 has no slurmd")
     slurm.restart_slurmd("node2")
 
 

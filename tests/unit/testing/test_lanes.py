@@ -25,10 +25,23 @@ markers = exhaustive: x
     slow: x
     heavy: x
     quick: x
+    long: x
 """
 TRAINING = Lane("training", "training and not timing", ("-p", "no:xdist"))
 FILES = {"others": "tests/unit/test_a.py", "training": "tests/frameworks/test_c.py"}
 TIMING = Lane("timing", "timing", ("-p", "no:xdist"), stage=lanes.ALONE)
+LONG = """
+import pytest
+
+@pytest.fixture(scope="module")
+def shared():
+    yield
+
+def test_short(shared): pass
+
+@pytest.mark.long(minutes=10)
+def test_long(shared): pass
+"""
 UNSTABLE = """
 from pathlib import Path
 
@@ -168,6 +181,14 @@ def test_the_order_and_the_time_limit(suite: Path) -> None:
     assert closing(suite) == "==== 3 passed"
     assert run_selection(Selection("all", order=order, minutes=0.0), [], "changed") == 0
     assert closing(suite) == "==== changed: 3 left out for want of time"
+
+
+def test_a_test_may_follow_one_for_which_no_time_is_left(suite: Path) -> None:
+    """What the one before had kept for that one is taken down all the same."""
+    write(suite, "tests/e2e/test_a.py", LONG)
+    write(suite, "tests/e2e/test_b.py", "def test_b(): pass\n")
+    assert run_selection(Selection("all", minutes=5.0), []) == 0
+    assert closing(suite) == "==== 2 passed, 1 left out for want of time"
 
 
 def test_what_cannot_be_collected_fails(suite: Path) -> None:
