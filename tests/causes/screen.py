@@ -39,7 +39,6 @@ class Screen(NamedTuple):
     data: dict[str, Any]
     text: str
 
-
     @property
     def certain(self) -> str:
         """The text without what else ranks say: how many of them still say it before they are ended is chance."""
