@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
+from worldsize.agent.machine import kernel_messages
 from worldsize.agent.machine.kernel_messages import read_kernel_messages
 
-KILLED = "Memory cgroup out of memory: Killed process 4711 (python) total-vm:78308kB, UID:%d pgtables:188kB"
+KILLED = "Out of memory: Killed process 4711 (python) total-vm:78308kB, UID:%d pgtables:188kB"
+KILLED_IN = (
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%s,task_memcg=%s/step,"
+    "task=python,pid=4711,uid=0"
+)
 BLOCKED = "INFO: task python:%d blocked for more than 120 seconds."
 
 
@@ -29,6 +36,18 @@ def test_kills_of_this_user_alone(tmp_path) -> None:
 def test_kills_of_other_processes_at_the_time_of_the_failure_alone(tmp_path) -> None:
     child, rank = KILLED % os.getuid(), KILLED.replace("4711", "42") % os.getuid()
     assert read(tmp_path, child, rank, failed=5.0) == [rank]
+
+
+@pytest.mark.parametrize(("own", "killed", "told"), [("/job", "/job", 1), ("/job", "/job2", 0), (None, "/job", 0)])
+def test_kills_for_want_of_a_groups_memory_in_the_own_group_alone(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, own: str | None, killed: str, told: int
+) -> None:
+    """Found when another run beside this one was killed as this one failed."""
+    monkeypatch.setattr(kernel_messages, "memory_group", lambda: own)
+    message = "Memory cgroup o" + KILLED[1:] % os.getuid()
+    assert read(tmp_path, KILLED_IN % (killed, killed), message) == [message] * told
+    rank = message.replace("4711", "42")
+    assert read(tmp_path, KILLED_IN.replace("4711", "42") % (killed, killed), rank) == [rank], "a rank's own"
 
 
 def test_waits_of_ranks_alone(tmp_path) -> None:

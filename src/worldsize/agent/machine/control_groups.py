@@ -45,6 +45,14 @@ def memory_kills(root: str = "/") -> int | None:
     return parse_digits(dict(zip(words[::2], words[1::2])).get("oom_kill"))
 
 
+def memory_group(root: str = "/") -> str | None:
+    """The path of the process's own group that counts its memory, as the kernel names it; None where it has none, or
+    where that cannot be told from the group of all processes, as in a container."""
+    groups = _own_groups(root)
+    path = groups.get("memory", groups.get("", "/"))
+    return None if path == "/" or ".." in path.split("/") else path
+
+
 def _directories(root: str, controller: str) -> Iterator[str]:
     """The directories of the process's groups with this controller, of both versions, and of all that they are in."""
     mounts, groups = read_mounts(root), _own_groups(root)

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Collection
 
+from worldsize.agent.machine.control_groups import memory_group
 from worldsize.common.named_tuple import NamedTuple
 
 LOG = "/dev/kmsg"
@@ -21,6 +22,8 @@ _SLACK = 3.0
 
 _RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;(.*)")
 _KILLED = re.compile(r"Killed process (\d+) .*\bUID:(\d+)\b")
+_KILLED_IN = re.compile(r"\boom-kill:.*\btask_memcg=([^,\n]*),.*\bpid=(\d+)")
+_FOR_WANT_OF_A_GROUPS = "Memory cgroup out of memory"
 _BLOCKED = re.compile(r"task .{1,40}:(\d+) blocked for more than")
 _XID = re.compile(r"NVRM: Xid ")
 _XID_PROCESS = re.compile(r"\bpid='?(\d+)")
@@ -36,25 +39,38 @@ class KernelMessage(NamedTuple):
 def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
     """The latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits that
     were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came as
-    the run `failed`; GPU errors also where they name no process. Nothing where the log cannot be read. Times are Unix
-    seconds."""
+    the run `failed`, and those for want of a control group's memory only in the group of this process, or below it; GPU
+    errors also where they name no process. Nothing where the log cannot be read. Times are Unix seconds."""
     booted = time.time() - time.monotonic()
     found = []
-    records = read_records(path, b"Killed process", b"NVRM: Xid", b"blocked for more")
-    for record in (records or "").split("\n"):
+    records = read_records(path, b"Killed process", b"oom-kill:", b"NVRM: Xid", b"blocked for more") or ""
+    beside = _processes_in(memory_group(), records)
+    for record in records.split("\n"):
         match = _RECORD.match(record)
         if match is None:
             continue
         moment = booted + int(match[1]) / 1e6
-        if moment >= since - _SLACK and _is_own(match[2], pids, moment >= since and abs(moment - failed) <= _SLACK):
+        others = beside if moment >= since and abs(moment - failed) <= _SLACK else None
+        if moment >= since - _SLACK and _is_own(match[2], pids, others):
             found.append(KernelMessage(moment, match[2][:_LONGEST]))
     return found[-_MOST_MESSAGES:]
 
 
-def _is_own(text: str, pids: Collection[int], as_it_failed: bool) -> bool:
+def _processes_in(group: str | None, records: str) -> frozenset[int]:
+    """The processes that were killed in the control group, or below it."""
+    killed = _KILLED_IN.finditer(records)
+    return frozenset(int(each[2]) for each in killed if group and f"{each[1]}/".startswith(f"{group}/"))
+
+
+def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
+    """Whether the message is about `pids`, or about others that count. `beside`: those that were killed in this
+    process's control group; None where kills of other processes count in no case."""
     killed = _KILLED.search(text)
     if killed is not None:
-        return int(killed[1]) in pids or (as_it_failed and int(killed[2]) == os.getuid())
+        pid, uid = int(killed[1]), int(killed[2])
+        if pid in pids or beside is None:
+            return pid in pids
+        return uid == os.getuid() and (pid in beside or not text.startswith(_FOR_WANT_OF_A_GROUPS))
     blocked = _BLOCKED.search(text)
     if blocked is not None:
         return int(blocked[1]) in pids

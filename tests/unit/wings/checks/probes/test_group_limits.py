@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recorded_node import node
 
-from worldsize.agent.machine.control_groups import cpu_quota, memory_kills, processes_left
+from worldsize.agent.machine.control_groups import cpu_quota, memory_group, memory_kills, processes_left
 from worldsize.agent.machine.mount_table import Mount, mount_of_path, read_mounts
 
 V2 = "30 22 0:26 %s /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -107,3 +107,18 @@ def test_kills_of_the_own_group(tmp_path: Path, own: str, files: dict[str, str],
     machine = {"proc/self/cgroup": own, "proc/self/mountinfo": V2 % "/"}
     root = node(tmp_path, files={**machine, **{TOP + name: text for name, text in files.items()}}).root
     assert memory_kills(root) == found
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        ("0::/user.slice/job\n", "/user.slice/job"),
+        ("4:memory:/slurm/uid_1\n0::/x\n", "/slurm/uid_1"),
+        ("4:memory:/\n0::/x\n", None),
+        ("0::/\n", None),
+        ("0::/../../host\n", None),
+        ("", None),
+    ],
+)
+def test_the_group_that_counts_memory(tmp_path: Path, own: str, found: str | None) -> None:
+    assert memory_group(node(tmp_path, files={"proc/self/cgroup": own}).root) == found
