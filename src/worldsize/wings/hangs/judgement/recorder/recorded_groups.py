@@ -1,0 +1,143 @@
+"""Process groups, put together from the dumps of their ranks: who has made which call, and which have ended.
+
+Standard library only (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.hangs.judgement.recorder.flight_recorder import WHOLE_WORLD, Dump, Entry
+
+_SIZED = frozenset(("all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"))
+"""Calls whose inputs have as many elements on all ranks. Of the others, some may differ by right."""
+
+
+class Group(NamedTuple):
+    """One process group on one backend.
+
+    name     "group 5 (mesh_tp)", "group 2"; "" for the group of all ranks
+    calls    by rank, by number, the entries that share the number; for each rank whose record tells where it is
+    unseen   members of which no record tells where they are
+    """
+
+    name: str
+    calls: Mapping[int, Mapping[int, tuple[Entry, ...]]]
+    unseen: tuple[int, ...]
+
+    def last(self, rank: int) -> int:
+        """The number of the rank's last call; 0 where it has made none."""
+        return max(self.calls[rank], default=0)
+
+    def shared(self) -> list[int]:
+        """The numbers that every record holds, ascending: older ones may be overwritten in some."""
+        every = [set(calls) for calls in self.calls.values()]
+        return sorted(set.intersection(*every)) if every else []
+
+
+def groups_of(dumps: Sequence[Dump], world_size: int) -> list[Group]:
+    """The groups in which a call is recorded, that of all ranks first. Where nothing tells a group's ranks, one that
+    has made no call in it is not known to belong to it."""
+    found: dict[tuple[str, str, tuple[int, ...]], dict[int, dict[int, list[Entry]]]] = {}
+    names: dict[tuple[str, str], str] = {}
+    configured = _configured(dumps)
+    for dump in dumps:
+        own: dict[tuple[str, str, str], dict[int, list[Entry]]] = {}
+        for entry in dump.entries:
+            if not entry.is_p2p and entry.seq > 0:
+                calls = own.setdefault((entry.backend, entry.group, entry.group_name), {})
+                calls.setdefault(entry.seq, []).append(entry)
+        for (backend, group, title), calls in own.items():
+            key = (backend, group, _members(dump, group, title, configured, world_size))
+            names[key[:2]] = title
+            found.setdefault(key, {}).setdefault(dump.rank, {}).update(calls)
+    made = [_group(key, names[key[:2]], calls, dumps) for key, calls in found.items()]
+    return sorted(made, key=lambda each: each.name)
+
+
+def _configured(dumps: Iterable[Dump]) -> dict[str, set[tuple[int, ...]]]:
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for dump in dumps:
+        for name, ranks in dump.members.items():
+            found.setdefault(name, set()).add(ranks)
+    return found
+
+
+def _members(
+    dump: Dump, group: str, title: str, configured: Mapping[str, set[tuple[int, ...]]], world_size: int
+) -> tuple[int, ...]:
+    """The ranks of the group; none where only the entries tell them."""
+    if title == WHOLE_WORLD:
+        return tuple(range(world_size))
+    own = dump.members.get(group, ()) if group else ()
+    others = configured.get(group, set()) if group else set()
+    ranks = own or (next(iter(others)) if len(others) == 1 else ())
+    return ranks if dump.rank in ranks and ranks[-1] < world_size else ()
+
+
+def _group(
+    key: tuple[str, str, tuple[int, ...]],
+    title: str,
+    calls: Mapping[int, Mapping[int, Sequence[Entry]]],
+    dumps: Sequence[Dump],
+) -> Group:
+    _, name, members = key
+    whole = {dump.rank for dump in dumps if dump.whole and not dump.fault} if len(calls) < len(members) else set()
+    known = {rank: {seq: tuple(each) for seq, each in said.items()} for rank, said in calls.items()}
+    for rank in set(members) - set(known):
+        if rank in whole:
+            known[rank] = {}
+    what = f" ({title})" if title not in ("", "undefined") else ""
+    title = "" if title == WHOLE_WORLD else f"group {name}{what}"
+    return Group(title, known, tuple(sorted(set(members) - set(known))))
+
+
+class Ends:
+    """Which calls have ended, by what a backend's records say of it.
+
+    Where an entry of the backend is started or completed, the states tell; else, where one is retired, that tells; else
+    nothing does.
+    """
+
+    def __init__(self, dumps: Iterable[Dump]) -> None:
+        self._by_state: set[str] = set()
+        self._by_retirement: set[str] = set()
+        for dump in dumps:
+            for entry in dump.entries:
+                if entry.state in ("started", "completed"):
+                    self._by_state.add(entry.backend)
+                elif entry.retired:
+                    self._by_retirement.add(entry.backend)
+
+    def have(self, entries: Iterable[Entry]) -> bool | None:
+        """Whether all of these have ended; None where the records do not tell."""
+        ended = [self._has(entry) for entry in entries]
+        return None if None in ended else all(ended)
+
+    def _has(self, entry: Entry) -> bool | None:
+        if entry.backend in self._by_state:
+            return entry.state == "completed"
+        return entry.retired if entry.backend in self._by_retirement else None
+
+
+def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
+    """What must be the same on all ranks: the calls, and the elements and types of their inputs where all ranks' are
+    alike."""
+    return tuple(
+        (entry.op, tuple(map(elements, entry.sizes)), entry.dtypes) if entry.op in _SIZED else (entry.op,)
+        for entry in entries
+    )
+
+
+def elements(size: Iterable[int]) -> int:
+    """The elements of a tensor of this size."""
+    count = 1
+    for each in size:
+        count *= each
+    return count
+
+
+def own_frame(entry: Entry) -> tuple[str, int, str] | None:
+    """The innermost place that is not PyTorch's own; None where there is none."""
+    return next((frame for frame in entry.frames if frame[0] and "/torch/" not in frame[0]), None)
