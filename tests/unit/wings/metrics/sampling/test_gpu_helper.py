@@ -13,7 +13,7 @@ import pytest
 from worldsize.plan.plan import Plan, node_major_layout
 from worldsize.wings.metrics.agent.gpus.amd import amd_gpus
 from worldsize.wings.metrics.agent.gpus.devices import VISIBLE, gpu_environment, has_gpus
-from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
+from worldsize.wings.metrics.agent.gpus.helper import GpuHelper, GpuTraffic
 from worldsize.wings.metrics.agent.gpus.nvml import Facts, Reading
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 
@@ -64,6 +64,40 @@ def test_processes_on_gpus_are_those_of_the_last_reading(start: Start) -> None:
     assert helper.computing == [(0, 7), (1, 8)]
     helper.read(SOON)
     assert helper.computing == []
+
+
+def test_the_traffic_of_memory_is_that_of_the_last_reading(start: Start) -> None:
+    rows = '[[0,0.41,true],[1,0,false],[2,0.5],[3,null,true],[4,"x",true],7]'
+    helper = start("say(%r)\nhear(); say('{\"traffic\":%s}\\n')\nhear(); say('{}\\n')\nhear()" % (FACTS, rows))
+    assert helper.find(SOON)
+    assert helper.traffic == []
+    helper.read(SOON)
+    assert helper.traffic == [GpuTraffic(0, 0.41, True), GpuTraffic(1, 0, False)]
+    helper.read(SOON)
+    assert helper.traffic == []
+
+
+def test_one_is_polled_without_waiting(start: Start, tmp_path: Path) -> None:
+    """The answer to one call comes with a later one; nothing is asked again before it has come."""
+    asked = tmp_path / "asked"
+    answers = "hear(); open(%r, 'a').write('.'); say(%r %% cpu)" % (str(asked), READING)
+    helper = start("say(%r)\nfor cpu in (0.25, 0.5): %s\nhear()" % (FACTS, answers))
+    assert helper.poll() == ()
+    assert helper.find(SOON)
+    assert helper.poll() == ()
+    deadline = time.monotonic() + SOON
+    while not (found := helper.poll()):
+        assert time.monotonic() < deadline
+    assert found[0] == GpuSample(0, 0.5, 1000, 300.0)
+    while len(asked.read_bytes()) < 2:
+        assert time.monotonic() < deadline
+
+
+def test_one_that_hangs_or_ends_is_polled_in_vain(start: Start) -> None:
+    for lines in ("hear(); time.sleep(1000)", ""):
+        helper = start("say(%r)\n%s" % (FACTS, lines))
+        assert helper.find(SOON)
+        assert [helper.poll() for _ in range(3)] == [()] * 3
 
 
 def test_one_that_says_nothing_is_not_waited_for(start: Start) -> None:
@@ -139,14 +173,22 @@ def test_amds_gpus_are_read_from_files(tmp_path: Path) -> None:
         (device / "hwmon/hwmon3").mkdir(parents=True)
         for name, text in {
             "vendor": vendor, "gpu_busy_percent": "73", "mem_info_vram_total": "68702699520",
-            "mem_info_vram_used": "1024", "unique_id": "b7" + address[5:7], "hwmon/hwmon3/power1_average": "305000000",
+            "mem_info_vram_used": "1024", "mem_busy_percent": "38", "unique_id": "b7" + address[5:7],
+            "hwmon/hwmon3/power1_average": "305000000",
         }.items():  # fmt: skip
             (device / name).write_text(text + "\n")
         (tmp_path / "sys/class/drm" / card).mkdir(parents=True)
         (tmp_path / "sys/class/drm" / card / "device").symlink_to(device)
     found = amd_gpus(str(tmp_path))
     assert [gpu.facts() for gpu in found] == [Facts(each, "AMD GPU", 68702699520, False) for each in ("b741", "b7c1")]
-    assert found[0].read() == Reading(0.73, 1024, 305.0)
+    assert found[0].read() == Reading(0.73, 1024, 305.0, 0.38)
+    assert found[0].processes() is None
+    (tmp_path / "sys/devices/0000:41:00.0/drm/renderD129").mkdir(parents=True)
+    assert found[0].read().traffic is None  # it is another container's
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    (tmp_path / "dev/dri/renderD129").touch()
+    assert found[0].read().traffic == 0.38
+    (tmp_path / "sys/devices/0000:41:00.0/mem_busy_percent").unlink()
     (tmp_path / "sys/devices/0000:41:00.0/gpu_busy_percent").write_text("")
     (tmp_path / "sys/devices/0000:41:00.0/hwmon/hwmon3/power1_average").unlink()
     assert found[0].read() == Reading(None, 1024, None)

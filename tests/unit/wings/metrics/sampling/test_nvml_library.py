@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nvml_library import compile_nvml
 
-from worldsize.wings.metrics.agent.gpus.helper import GpuHelper
+from worldsize.wings.metrics.agent.gpus.helper import GpuHelper, GpuTraffic
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
@@ -44,6 +44,7 @@ def test_a_driver_of_today(start: Start) -> None:
     samples, _ = helper.read(SOON)
     assert [(gpu.gpu, gpu.busy, gpu.memory) for gpu in samples] == [(0, 0.25, 810), (1, 0.41, 811), (3, 0.25, 813)]
     assert [gpu.power for gpu in samples] == [pytest.approx(400, rel=0.1)] * 3
+    assert helper.traffic == [GpuTraffic(0, 0.55, False), GpuTraffic(1, 0.07, False)]  # the last one is divided
     again, cpu = helper.read(SOON)
     assert [gpu.busy for gpu in again] == [0.25, 0.41, 0.25]
     assert cpu < 0.1
@@ -53,6 +54,7 @@ def test_a_driver_that_lacks_functions(start: Start) -> None:
     helper = start()
     assert helper.find(SOON) == tuple(GpuFacts(each, "GPU-%d0" % each, "NVIDIAX%d" % each, 1000) for each in (0, 1, 3))
     assert helper.read(SOON)[0] == tuple(GpuSample(each, (40 + each) / 100, 900 + each, 70.5) for each in (0, 1, 3))
+    assert helper.traffic == [GpuTraffic(each, 0.07, False) for each in (0, 1, 3)]
 
 
 @pytest.mark.parametrize(

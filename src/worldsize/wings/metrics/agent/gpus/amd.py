@@ -16,10 +16,11 @@ _MOST_GPUS = 64
 
 
 class AmdGpu:
-    """One GPU, by the directory of its device."""
+    """One GPU, by the directory of its device. `nodes`: where the files of devices are."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, nodes: str = "/dev/dri") -> None:
         self._directory = directory
+        self._nodes = nodes
 
     def facts(self) -> Facts:
         uuid, model = self._text("unique_id"), self._text("product_name")
@@ -32,11 +33,21 @@ class AmdGpu:
             None if percent is None else min(1.0, percent / 100),
             self._number("mem_info_vram_used"),
             self._power(),
+            self._traffic(),
         )
 
-    def processes(self) -> list[int]:
-        """None is known: the driver tells of its processes as root alone."""
-        return []
+    def processes(self) -> list[int] | None:
+        """None: the driver tells of its processes as root alone."""
+        return None
+
+    def _traffic(self) -> float | None:
+        """As it is now (read in the kernel's pages; not tried on a GPU). None for one that this process may not open:
+        containers show the files of all GPUs, and give some."""
+        render = [name for name in names_in(os.path.join(self._directory, "drm"))[:8] if name.startswith("renderD")]
+        if not all(os.access(os.path.join(self._nodes, name), os.R_OK | os.W_OK) for name in render):
+            return None
+        percent = self._number("mem_busy_percent")
+        return None if percent is None else min(1.0, percent / 100)
 
     def _power(self) -> float | None:
         """hwmon counts microwatts; older drivers have an average, newer ones what it is now."""
@@ -61,4 +72,5 @@ def amd_gpus(root: str = "/") -> list[AmdGpu]:
     cards = [name for name in names_in(at) if name.startswith("card") and name[len("card") :].isdigit()]
     places = {os.path.realpath(os.path.join(at, name, "device")) for name in cards}
     found = [place for place in sorted(places) if text_of(f"{place}/vendor", 64) == _AMD]
-    return [AmdGpu(place) for place in found if os.path.exists(f"{place}/gpu_busy_percent")][:_MOST_GPUS]
+    nodes = os.path.join(root, "dev/dri")
+    return [AmdGpu(place, nodes) for place in found if os.path.exists(f"{place}/gpu_busy_percent")][:_MOST_GPUS]

@@ -16,13 +16,22 @@ from collections.abc import Mapping
 
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS, check_fields, is_number, tuple_of
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
 _MODULE = "worldsize.wings.metrics.agent.gpus.program"
 _LONGEST = 1 << 17
 """Bytes of an answer; one of 64 GPUs has a tenth."""
+
+
+class GpuTraffic(NamedTuple):
+    """`traffic`: the share of the time since the last reading in which the GPU's memory was read or written; `listed`:
+    whether the processes that compute on it are known."""
+
+    gpu: int
+    traffic: float
+    listed: bool
 
 
 class GpuHelper:
@@ -32,6 +41,7 @@ class GpuHelper:
     gpus       what it has found; None until it has said so
     computing  the processes that the last reading has seen on GPUs: GPU and process, as the first namespace of
                processes numbers them
+    traffic    what it has seen of the GPUs' memory
     """
 
     def __init__(self, environ: Mapping[str, str], program: str = sys.executable) -> None:
@@ -39,6 +49,7 @@ class GpuHelper:
         self._socket, other = socket.socketpair()
         self.gpus: tuple[GpuFacts, ...] | None = None
         self.computing: list[tuple[int, int]] = []
+        self.traffic: list[GpuTraffic] = []
         self._said = bytearray()
         self._asked = self._ended = False
         self._cpu = 0.0
@@ -69,11 +80,24 @@ class GpuHelper:
         value = self._answer(patience)
         if value is None:
             return (), 0.0
-        samples = tuple(sample for sample in (_checked(GpuSample, row) for row in _rows(value)) if sample)
-        self.computing = [(row[0], row[1]) for row in _rows(value, "processes") if _is_pair(row)]
+        samples = self._reading(value)
         taken: Any = value.get("cpu")
         before, self._cpu = self._cpu, float(taken) if is_number(taken) else self._cpu
         return samples, max(0.0, self._cpu - before) if before else 0.0  # the start is not a reading's
+
+    def poll(self) -> tuple[GpuSample, ...]:
+        """The reading that a former call has asked for; () where it has not come. Waits for nothing, and asks for the
+        next one."""
+        value = self._answer(0.0) if self._asked else None
+        if self.gpus and not self._asked and not self._ended:
+            self._ask()
+        return () if value is None else self._reading(value)
+
+    def _reading(self, value: Mapping[str, Any]) -> tuple[GpuSample, ...]:
+        self.computing = [(row[0], row[1]) for row in _rows(value, "processes") if _is_pair(row)]
+        traffic = (_checked(GpuTraffic, row) for row in _rows(value, "traffic"))
+        self.traffic = [each for each in traffic if each is not None]
+        return tuple(sample for sample in (_checked(GpuSample, row) for row in _rows(value)) if sample)
 
     def _ask(self) -> None:
         try:

@@ -13,7 +13,7 @@ import time
 from worldsize.common.named_tuple import Any, NamedTuple
 
 _LIBRARIES = ("libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
-_UTILIZATION_SAMPLES = 1
+_BUSY_SAMPLES, _TRAFFIC_SAMPLES = 1, 2
 _MOST_GPUS, _MOST_SAMPLES, _MOST_PROCESSES, _TEXT = 64, 4096, 128, 96
 
 
@@ -59,11 +59,13 @@ class Facts(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """busy: a share; memory: bytes; power: watts."""
+    """busy: the share of the time in which a kernel ran; memory: bytes; power: watts; traffic: the share of the time in
+    which its memory was read or written."""
 
     busy: float | None
     memory: int | None
     power: float | None
+    traffic: float | None = None
 
 
 class Nvml:
@@ -97,7 +99,7 @@ class Device:
 
     def __init__(self, call: Any, handle: Any) -> None:
         self._call, self._handle = call, handle
-        self._seen = 0
+        self._seen = {_BUSY_SAMPLES: 0, _TRAFFIC_SAMPLES: 0}
         self._energy: tuple[float, int] | None = None
 
     def facts(self) -> Facts:
@@ -105,27 +107,30 @@ class Device:
         mode, pending = ctypes.c_uint(), ctypes.c_uint()
         mig = self._ask("nvmlDeviceGetMigMode", mode, pending) and mode.value == 1
         memory = self._memory()
-        self._sampled_busy()
+        for kind in self._seen:
+            self._sampled(kind)
         self._mean_power()
         return Facts(self._text("nvmlDeviceGetUUID"), self._text("nvmlDeviceGetName"), memory and memory[0], mig)
 
     def read(self) -> Reading:
         """The GPU since the last reading; where the driver keeps no history, as it is now."""
-        busy, power, memory = self._sampled_busy(), self._mean_power(), self._memory()
-        if busy is None:
-            rates = _Rates()
-            busy = rates.gpu / 100 if self._ask("nvmlDeviceGetUtilizationRates", rates) else None
+        busy, traffic = self._sampled(_BUSY_SAMPLES), self._sampled(_TRAFFIC_SAMPLES)
+        power, memory = self._mean_power(), self._memory()
+        rates = _Rates()
+        if (busy is None or traffic is None) and self._ask("nvmlDeviceGetUtilizationRates", rates):
+            busy = rates.gpu / 100 if busy is None else busy
+            traffic = rates.memory / 100 if traffic is None else traffic
         if power is None:
             milliwatts = ctypes.c_uint()
             power = milliwatts.value / 1000 if self._ask("nvmlDeviceGetPowerUsage", milliwatts) else None
-        return Reading(None if busy is None else min(1.0, busy), memory and memory[1], power)
+        return Reading(_share(busy), memory and memory[1], power, _share(traffic))
 
-    def processes(self) -> list[int]:
-        """The processes that compute on the GPU, as the first namespace of processes numbers them; none where the
+    def processes(self) -> list[int] | None:
+        """The processes that compute on the GPU, as the first namespace of processes numbers them; None where the
         driver cannot tell."""
         count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
         if not self._ask("nvmlDeviceGetComputeRunningProcesses_v3", count, found):
-            return []
+            return None
         return [each.pid for each in found[: count.value]]
 
     def _ask(self, name: str, *values: Any) -> bool:
@@ -145,19 +150,19 @@ class Device:
         older = _Memory()
         return (older.total, older.used) if self._ask("nvmlDeviceGetMemoryInfo", older) else None
 
-    def _sampled_busy(self) -> float | None:
+    def _sampled(self, what: int) -> float | None:
         """The mean of the driver's own samples since the last call, about six in a second; it keeps those of some 20
         seconds. None where it has none."""
-        kind, count = ctypes.c_int(), ctypes.c_uint()
-        words = self._handle, ctypes.c_int(_UTILIZATION_SAMPLES), ctypes.c_ulonglong(self._seen), ctypes.byref(kind)
+        kind, count, seen = ctypes.c_int(), ctypes.c_uint(), self._seen[what]
+        words = self._handle, ctypes.c_int(what), ctypes.c_ulonglong(seen), ctypes.byref(kind)
         if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), None) or not count.value:
             return None
         count = ctypes.c_uint(min(count.value, _MOST_SAMPLES))
         samples = (_Sample * count.value)()
         if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), samples):
             return None
-        newer = [each for each in samples[: min(count.value, len(samples))] if each.time > self._seen]
-        self._seen = max([each.time for each in newer], default=self._seen)
+        newer = [each for each in samples[: min(count.value, len(samples))] if each.time > seen]
+        self._seen[what] = max([each.time for each in newer], default=seen)
         return sum(each.value for each in newer) / 100 / len(newer) if newer else None
 
     def _mean_power(self) -> float | None:
@@ -172,6 +177,10 @@ class Device:
         if before is None or self._energy is None or now - before[0] < 0.1 or millijoules.value < before[1]:
             return None
         return (millijoules.value - before[1]) / 1000 / (now - before[0])
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else min(1.0, value)
 
 
 def _load() -> Any:

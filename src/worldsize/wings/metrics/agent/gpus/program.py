@@ -5,9 +5,11 @@ It ends with the socket, and with the agent's thread that has started it.
 
     <- {"gpus":[[0,"GPU-…","NVIDIA H100 80GB HBM3",85899345920]]}
     -> (an empty line)
-    <- {"gpus":[[0,0.97,4000000000,312.0]],"processes":[[0,4711]],"cpu":0.08}
+    <- {"gpus":[[0,0.97,4000000000,312.0]],"processes":[[0,4711]],"traffic":[[0,0.41,true]],"cpu":0.08}
 
-`processes`: those that compute, each with its GPU; `cpu`: the seconds of CPU that this one has taken so far.
+`processes`: those that compute, each with its GPU; `traffic`: of GPUs that are not divided, the share of the time in
+which memory was read or written, and whether their processes are told; `cpu`: the seconds of CPU that this one has
+taken so far.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -57,9 +59,21 @@ def main() -> None:
     gpus = find_gpus(os.environ)
     _say({"gpus": [(gpu.number, gpu.uuid, gpu.facts.model, gpu.facts.memory) for gpu in gpus]})
     while gpus and os.read(_SOCKET, 4096):
-        readings = [(gpu.number, *gpu.device.read()) for gpu in gpus]
-        computing = [(gpu.number, pid) for gpu in gpus for pid in gpu.device.processes()]
-        _say({"gpus": readings, "processes": computing, "cpu": time.process_time()})
+        _say({**read_gpus(gpus), "cpu": time.process_time()})
+
+
+def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
+    """A reading of all of them, as it is said."""
+    found = [(gpu, gpu.device.read(), gpu.device.processes()) for gpu in gpus]
+    return {
+        "gpus": [(gpu.number, *reading[:3]) for gpu, reading, _ in found],
+        "processes": [(gpu.number, pid) for gpu, _, pids in found for pid in pids or ()],
+        "traffic": [
+            (gpu.number, reading.traffic, pids is not None)
+            for gpu, reading, pids in found
+            if reading.traffic is not None and not gpu.mig
+        ],
+    }
 
 
 def find_gpus(environ: Mapping[str, str]) -> list[Found]:

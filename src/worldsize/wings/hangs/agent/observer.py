@@ -1,0 +1,114 @@
+"""The watch over a run that may hang, beside one node's supervisor: the node's part, and on the head the run's.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded once ranks have run for a while.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.outcome.node_record import NodeRecorder
+from worldsize.agent.supervision.deadlines import Part
+from worldsize.agent.supervision.rank_processes import RankProcesses
+from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+from worldsize.wings.hangs.agent.signs_of_life import SignsOfLife
+from worldsize.wings.hangs.agent.watch_head import WatchedRun
+from worldsize.wings.hangs.agent.watch_node import WatchedNode
+
+TOPIC = "hangs"
+_LOOKS = 20
+"""Looks at signs of life within the limit."""
+
+_SHORTEST, _LONGEST = 0.1, 15.0
+"""Seconds between two of them."""
+
+_WHILE_AT_WORK = 0.1
+"""Seconds after which it is looked whether a program has ended."""
+
+
+class HangObserver:
+    """`part`: what is due by the clock. `decide` ends the run as one that hangs, with why."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        paths: RunPaths,
+        node: int,
+        ranks: RankProcesses,
+        peers: Peers,
+        recorder: NodeRecorder,
+        decide: Callable[[str], None],
+        now: float,
+    ) -> None:
+        self._every = min(_LONGEST, max(_SHORTEST, plan.watchdog_timeout / _LOOKS))
+        self._nodes = [each.node_rank for each in plan.agents]
+        self._own = node
+        self._peers = peers
+        self._run: WatchedRun | None = None
+        if node == 0:
+            self._run = WatchedRun(plan, paths, recorder, ranks.spared, self._ask_all, decide, now)
+        signs = SignsOfLife(self._every, now)
+        self._node = WatchedNode(paths, node, ranks, signs, self._tell_head)
+        self._look_at = self._due_at = now
+        self._heard: list[tuple[int, str]] = []
+        self.part = Part(lambda: self._due_at, self._tick)
+        peers.listeners[TOPIC] = self._note_message
+
+    def close(self) -> None:
+        """End what runs for it, without waiting. To be called once, when the ranks have ended."""
+        self._peers.listeners.pop(TOPIC, None)
+        self._node.look(self._look_at)
+        self._node.close()
+        if self._run is not None:
+            self._run.close()
+
+    def _tick(self, now: float) -> None:
+        if now < self._due_at:
+            return
+        heard, self._heard = self._heard, []
+        for node, text in heard:
+            self._hear(node, text)
+        self._node.finish_collecting(now)
+        if now >= self._look_at:
+            self._look_at = now + self._every
+            self._node.look(now)
+        if self._run is not None:
+            left = {*self._peers.lost_nodes, *self._peers.done_nodes}
+            self._run.step([node for node in self._nodes if node not in left], now)
+        at_work = self._node.is_collecting or (self._run is not None and self._run.is_judging)
+        self._due_at = min(self._look_at, now + (_WHILE_AT_WORK if at_work else self._every))
+
+    def _ask_all(self, number: int, dumps: bool) -> None:
+        for node in self._nodes:
+            if node != self._own:
+                self._peers.tell(node, TOPIC, json.dumps({"sample": number, "dumps": dumps}))
+        self._node.start_collecting(number, dumps)
+
+    def _tell_head(self, message: dict[str, Any]) -> None:
+        if self._run is not None:
+            self._run.hear(self._own, message)
+        else:
+            self._peers.tell(0, TOPIC, json.dumps(message))
+
+    def _note_message(self, node: int, text: str) -> None:
+        """Have what another node tells taken in by the next tick: an exception here would end the agent."""
+        self._heard.append((node, text))
+        self._due_at = 0.0
+
+    def _hear(self, node: int, text: str) -> None:
+        """Take in what another node tells."""
+        try:
+            message = json.loads(text)
+        except PARSE_ERRORS:
+            return
+        if not isinstance(message, dict):
+            return
+        if self._run is not None:
+            self._run.hear(node, message)
+        elif isinstance(message.get("sample"), int):
+            self._node.start_collecting(message["sample"], message.get("dumps") is True)

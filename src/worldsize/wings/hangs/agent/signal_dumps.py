@@ -1,0 +1,197 @@
+"""Stacks that ranks write themselves, at a signal: what faulthandler does where the hook in the rank has registered it
+(`inrank`).
+
+The signal ends a process that does not expect it. So it is sent only to one that catches it, blocks it in no thread
+that could take it, and has the rank's file of stacks open; a child that was forked has all that from its parent, and
+writes into the same file: of each file one process is asked at a time.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from worldsize.common.atomic_files import Descriptor, read_if_possible
+from worldsize.common.named_tuple import NamedTuple
+from worldsize.wings.hangs.judgement.stacks.rank_stacks import ThreadStack, parse_faulthandler
+
+SIGNALS_BELOW_LAST = 3
+"""As in `inrank`, which is loaded without this package."""
+
+SECONDS_EACH = 2.0
+"""The most that one process may take to write: it does so at once, unless the kernel does not let it run."""
+
+_QUIET = 0.15
+"""Seconds without a further byte after which a dump is whole: nothing marks its end."""
+
+_LOOK = 0.02
+_MOST_BYTES = 1 << 20
+_MOST_KEPT = 8 << 20
+"""Bytes of a rank's file above which it is emptied before the next dump: a run may be looked at for weeks."""
+
+
+class SignalAnswer(NamedTuple):
+    """The threads that a process has written; none where `problem` says why."""
+
+    threads: tuple[ThreadStack, ...]
+    problem: str
+
+
+def dump_signal() -> int:
+    """The number of the signal on this system."""
+    return signal.SIGRTMAX - SIGNALS_BELOW_LAST
+
+
+def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, SignalAnswer]:
+    """The stacks of each process of `files`, which names for each the file that it writes to. All files are written to
+    at once, for `SECONDS_EACH` at most by one process, none after `deadline` (monotonic). Raises nothing."""
+    answers: dict[int, SignalAnswer] = {}
+    waiting: dict[str, list[int]] = {}
+    for pid, path in files.items():
+        waiting.setdefault(path, []).append(pid)
+    while waiting:
+        asked = [_Request(pids.pop(0), path) for path, pids in waiting.items()]
+        for request in asked:
+            request.send(deadline)
+        while any(request.is_open() for request in asked):
+            time.sleep(_LOOK)
+            for request in asked:
+                request.look()
+        answers.update({request.pid: request.answer() for request in asked})
+        waiting = {path: pids for path, pids in waiting.items() if pids}
+    return answers
+
+
+def refusal(pid: int, path: str) -> str:
+    """Why this process is not to be sent the signal; "" where it is."""
+    masks = _signal_masks(pid)
+    bit = 1 << (dump_signal() - 1)
+    if not masks.get("SigCgt", 0) & bit:
+        return "faulthandler is not registered in it"
+    if masks.get("SigBlk", 0) & bit:
+        return "its main thread holds the signal of faulthandler back"
+    if not _has_open(pid, path):
+        return "its file for faulthandler is not open in it"
+    return ""
+
+
+def _signal_masks(pid: int) -> dict[str, int]:
+    """The sets of signals of a process's main thread, by their names in proc(5)."""
+    found: dict[str, int] = {}
+    for line in read_if_possible(f"/proc/{pid}/status").split(b"\n"):
+        name, _, value = line.partition(b":")
+        if name.startswith(b"Sig") and name != b"SigQ":
+            try:
+                found[name.decode("ascii", "replace")] = int(value, 16)
+            except ValueError:
+                pass
+    return found
+
+
+def _has_open(pid: int, path: str) -> bool:
+    """Whether one of the process's descriptors is this very file: a program may have closed all that it knows nothing
+    of, and have another file by that number. Where this process may not look, whether anybody has it open."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        wanted = os.stat(path)
+        return any(_is_file(f"{folder}/{number}", wanted) for number in os.listdir(folder))
+    except PermissionError:
+        return _is_open_somewhere(path)
+    except OSError:
+        return False
+
+
+def _is_file(link: str, wanted: os.stat_result) -> bool:
+    """Whether a descriptor's link leads to this file. Raises PermissionError."""
+    try:
+        if not os.readlink(link).startswith("/"):
+            return False  # a pipe or a socket
+        found = os.stat(link)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+
+
+def _is_open_somewhere(path: str) -> bool:
+    """Whether a process of this machine has the file open for writing: the kernel then gives no lease for reading.
+    False where it gives none at all, as for most network file systems."""
+    import fcntl
+
+    try:
+        with Descriptor(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def make_room(path: str, most: int) -> None:
+    """Empty the file if it has more bytes than that. Who writes to it appends, and goes on at its new end."""
+    try:
+        if os.stat(path, follow_symlinks=False).st_size > most:
+            flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with Descriptor(os.open(path, flags)) as file:
+                os.ftruncate(file, 0)
+    except OSError:
+        pass  # then it grows
+
+
+class _Request:
+    """One process that is to write its stacks, from the end of the file on."""
+
+    def __init__(self, pid: int, path: str) -> None:
+        self.pid = pid
+        self._path = path
+        self._start = 0
+        self._data = b""
+        self._problem = ""
+        self._until = self._grown = 0.0
+        self._is_open = False
+
+    def send(self, deadline: float) -> None:
+        now = time.monotonic()
+        self._problem = refusal(self.pid, self._path)
+        if now >= deadline:
+            self._problem = "there was no time left to ask faulthandler"
+        if self._problem:
+            return
+        make_room(self._path, _MOST_KEPT)
+        try:
+            self._start = os.stat(self._path).st_size
+            os.kill(self.pid, dump_signal())
+        except OSError as error:
+            self._problem = f"faulthandler: {error.strerror}"
+            return
+        self._until, self._grown, self._is_open = min(deadline, now + SECONDS_EACH), now, True
+
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def look(self) -> None:
+        """Read what has been written since the last look."""
+        if not self._is_open:
+            return
+        now = time.monotonic()
+        data = self._written()
+        if data != self._data:
+            self._data, self._grown = data, now
+        quiet = now - self._grown >= _QUIET and self._data.endswith(b"\n")
+        self._is_open = not quiet and now < self._until
+
+    def _written(self) -> bytes:
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with Descriptor(os.open(self._path, flags)) as file:
+                return os.pread(file, _MOST_BYTES, self._start)
+        except OSError:
+            return self._data
+
+    def answer(self) -> SignalAnswer:
+        dumps = parse_faulthandler(self._data.decode("utf-8", "replace"))
+        problem = self._problem or ("" if dumps else "faulthandler did not answer")
+        return SignalAnswer(dumps[-1] if dumps else (), problem)

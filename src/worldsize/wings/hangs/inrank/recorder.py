@@ -1,0 +1,106 @@
+"""Has a rank write the dumps of PyTorch's Flight Recorder when the node's agent asks for them, whatever the rank's main
+thread waits for; and sets what torch reads before it records.
+
+A thread waits at a pipe whose name is gone as soon as it is open: the agent finds it among the rank's descriptors
+(`wings.hangs.agent.recorder_dumps`), and a process that was forked or started by the rank has nobody at it. While
+another thread holds Python's lock there is no answer. NCCL's recorder is asked in the same way as gloo's:
+`TORCH_NCCL_DEBUG_INFO_PIPE_FILE` is left alone. torch ends the rank where it cannot make that pipe, in a container that
+sees no such folder, say; and its own thread needs Python's lock, too, for the frames that it adds
+(`ProcessGroupNCCL.cpp`, `HeartbeatMonitor::runLoop`).
+Loaded once torch is: nothing else pays for it.
+"""
+
+import os
+import sys
+
+_ALWAYS = 64
+_SIZE = "2000"
+"""Calls that are kept: what newer torch does by itself."""
+
+_FILES = "/nccl-rank-"
+"""How the beginning of the names of NCCL's own dumps ends; a variable that has it was set by a rank, perhaps of the run
+that this one was started in."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def set_variables(base: str) -> None:
+    """Set what the user has not: how many calls the recorder keeps, and where NCCL's watchdog puts dumps by itself.
+    `base`: as for `start`. From the release on that records for gloo, too (2.8), variables have new names, and the old
+    ones a warning in each rank's log.
+
+    TORCH_INCLUDE_STACK_TRACE: a dump with Python's frames waits for Python's lock (pytorch#167023).
+    TORCH_NCCL_DUMP_ON_TIMEOUT: the default since pytorch#143446.
+    """
+    is_new = hasattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace")
+    wanted = {
+        ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"): _SIZE,
+        ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"): os.path.dirname(base) + _FILES,
+        ("TORCH_NCCL_DUMP_ON_TIMEOUT",): "1",
+        ("TORCH_INCLUDE_STACK_TRACE",): "0",
+    }
+    for names, value in wanted.items():
+        if all(os.environ.get(name, _FILES).endswith(_FILES) for name in names):
+            os.environ[names[0 if is_new else -1]] = value
+
+
+def start(base: str) -> None:
+    """Begin to wait. `base`: the path of the rank's file of stacks, without its ending. Raises OSError."""
+    import _thread  # without `threading`, which waits for its threads
+
+    path = f"{base}.{os.getpid()}.recorder"
+    os.mkfifo(path, 0o600)
+    try:
+        pipe = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    finally:
+        os.unlink(path)
+    _thread.start_new_thread(_answer, (pipe, base))
+
+
+def _answer(pipe: int, base: str) -> None:
+    """Write dumps for each line of the pipe, until something else has its number."""
+    wanted = os.fstat(pipe).st_ino
+    try:
+        while os.fstat(pipe).st_ino == wanted and os.read(pipe, _ALWAYS):
+            try:
+                _write(base)
+            except Exception:  # noqa: BLE001  a rank is worth more than its dump
+                pass
+    except OSError:
+        pass  # the rank has closed all that it knows nothing of
+
+
+def _write(base: str) -> None:
+    """Put the dumps of NCCL's recorder, and last that of gloo's, at their places; nothing where this torch has none."""
+    distributed = sys.modules.get("torch._C._distributed_c10d")
+    own, nccl = (getattr(distributed, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
+    if nccl is not None:
+        try:
+            _put(base + (".dump" if own is None else ".nccl.dump"), _dump_of_nccl(nccl))
+        except Exception:  # noqa: BLE001  gloo's may be had none the less
+            pass
+    if own is not None:  # with frames torch imports its compiler, to look for those of compiled code
+        _put(base + ".dump", own(includeStackTraces=False))
+
+
+def _dump_of_nccl(dump: "Callable[..., bytes]") -> bytes:
+    try:
+        return dump(includeStackTraces=False)
+    except TypeError:  # before torch 2.4
+        return dump()
+
+
+def _put(path: str, data: bytes) -> None:
+    """Put the data at `path`, whole or not at all."""
+    mode = os.stat(os.path.dirname(path)).st_mode & 0o666
+    temporary = f"{path}.{os.getpid()}"
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(file, data[written:])
+    finally:
+        os.close(file)
+    os.rename(temporary, path)
