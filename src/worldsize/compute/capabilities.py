@@ -69,6 +69,7 @@ class NodeCommand(NamedTuple):
     limit      seconds for which it is meant to last; None: nobody has said
     variables  what the command gets beside its node's own
     named      what it executes or loads by a name of this machine
+    python     whether `argv` are words of a Python (3.8 or later), of the one that serves commands on that node
     """
 
     argv: tuple[str, ...]
@@ -80,6 +81,7 @@ class NodeCommand(NamedTuple):
     limit: float | None = None
     variables: Mapping[str, str] = {}
     named: tuple[str, ...] = ()
+    python: bool = False
 
 
 class NodeEvent(NamedTuple):

@@ -122,7 +122,7 @@ def completions(cli: Cli, line: str) -> list[str]:
 
 
 def test_completion_of_verbs_options_and_runs(cli: Cli) -> None:
-    assert completions(cli, "worldsize s") == ["schema", "selftest", "shell", "simulate", "status", "submit"]
+    assert completions(cli, "worldsize s") == ["schema", "selftest", "shell", "simulate", "stacks", "status", "submit"]
     assert {"run", "logs", "init"} <= set(completions(cli, "worldsize "))
     assert completions(cli, "worldsize list --st") == ["--state"]
     assert completions(cli, "worldsize logs --fold ") == ["numbers", "off", "same"]

@@ -7,10 +7,11 @@ directory ready; submitted by hand it makes one first, from what travels at its 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import zlib
 from binascii import b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from worldsize.compute.slurm.options import Option, directive
@@ -172,6 +173,7 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
         ),
         f'    mkdir -p "$RUN/code" "$RUN/outputs" "$RUN/user_logs" "$RUN/inrank" {links} || exit 1',
         *(['    mkdir -p "$RUN/inrank/real"'] if script.plan.batch else []),
+        *[f'    mkdir -p "$RUN/{folder}" || exit 1' for folder in _package_folders(script.files)],
         '    put() { ( umask 077; part "$1" >"$RUN/$1" ) || exit; }',
         *[f"    put {name}" for name in script.files if name != "plan.json"],
         *(['    chmod u+x "$RUN/inrank/real/srun"'] if script.plan.batch else []),
@@ -188,6 +190,12 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
         '    echo "worldsize logs -f $ID"',
         "fi",
     ]
+
+
+def _package_folders(names: Iterable[str]) -> list[str]:
+    """The folders of the packages that ranks load, without those that are above another."""
+    folders = {os.path.dirname(name) for name in names if name.startswith("inrank/worldsize_inrank/")}
+    return sorted(each for each in folders if not any(other.startswith(each + "/") for other in folders))
 
 
 def _code_check_lines(code: str) -> list[str]:

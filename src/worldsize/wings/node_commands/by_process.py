@@ -71,6 +71,7 @@ def command_spec(
         own["WORLDSIZE_RUN_DIR"] = there(command.paths.root)
     return {
         "argv": command.argv,
+        "python": command.python,
         "cwd": there(command.cwd),
         "nodes": command.nodes,
         "plan": there(command.paths.plan) if command.paths else None,

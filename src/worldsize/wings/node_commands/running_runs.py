@@ -62,10 +62,10 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     return RunningRun(run, require_exec(run.compute), handle, hosts)
 
 
-def no_running_run_error() -> NotFound:
-    return NotFound(
-        "no run is running", None, "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND"
-    )
+def no_running_run_error(
+    hint: str = "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND",
+) -> NotFound:
+    return NotFound("no run is running", None, hint)
 
 
 def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:

@@ -76,9 +76,10 @@ class CommandProcess:
 
 
 def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the command, found as a shell finds it: by its own PATH, and from its own directory. OSError."""
+    """Start the command, found as a shell finds it: by its own PATH, and from its own directory; or the Python that
+    executes this, with the command as its words. OSError."""
     return subprocess.Popen(
-        order["argv"],
+        [sys.executable, *order["argv"]] if order.get("python") else order["argv"],
         cwd=_directory(order),
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -1,0 +1,129 @@
+"""The stacks of all ranks of a run, as they were when somebody asked, and what they say: whether it works, and else who
+keeps the others waiting. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from worldsize.plan.plan import Plan
+from worldsize.wings.hangs.asked_nodes import Unanswered
+from worldsize.wings.hangs.judgement.process_states import RankState, process_findings
+from worldsize.wings.hangs.judgement.stacks.rank_activity import COMPUTES, HELD, MOVES, STOPPED, UNSEEN, WAKES
+from worldsize.wings.hangs.judgement.stacks.rank_stacks import RankStacks
+from worldsize.wings.hangs.judgement.stacks.stack_groups import StackGroup, group_ranks
+from worldsize.wings.hangs.judgement.stacks.stack_witness import judge_stacks
+from worldsize.wings.hangs.judgement.verdict import Verdict, hang_verdict
+
+_GOES_ON = (COMPUTES, WAKES, MOVES, HELD)
+_SILENT = {STOPPED, UNSEEN}
+"""What shows neither that a rank works nor that it waits."""
+
+_LIMIT = 300.0
+"""Seconds of silence after which a run is looked at, where its job does not say."""
+
+
+class AskedRun(NamedTuple):
+    """Whose stacks they are. nodes: by rank, in order, its node; limit: its watchdog's, in seconds."""
+
+    run_id: str
+    attempt: int
+    nodes: Mapping[int, int]
+    limit: float
+
+
+class StacksJudgement(NamedTuple):
+    """What the stacks say. works: whether the run works, None where that is not known; sentence: in words; verdict: who
+    keeps the others waiting, None of a run that works, or may."""
+
+    works: bool | None
+    sentence: str
+    verdict: Verdict | None
+
+
+class RunStacks(NamedTuple):
+    """What was found.
+
+    latest      the stacks of all processes, of the latest look at each rank
+    ended       by rank that has ended, its exit code
+    unanswered  the nodes that have not told all
+    judgement   None after one look, which does not tell whether anything moves
+    """
+
+    run: AskedRun
+    latest: tuple[RankStacks, ...]
+    ended: Mapping[int, int]
+    unanswered: tuple[Unanswered, ...]
+    judgement: StacksJudgement | None
+
+    def groups(self) -> tuple[StackGroup, ...]:
+        """The ranks with equal stacks, the smallest group first."""
+        return group_ranks(each for each in self.latest if each.rank not in self.ended)
+
+    def by_rank(self) -> dict[int, list[RankStacks]]:
+        """The stacks of each rank, those of its own Python first; of a rank without any, none."""
+        found: dict[int, list[RankStacks]] = {rank: [] for rank in self.run.nodes}
+        for each in self.latest:
+            found[each.rank].append(each)
+        return found
+
+    def absent(self) -> dict[int, str]:
+        """By rank of which there are no stacks, why."""
+        seen = {each.rank for each in self.latest}
+        silent = {each.node for each in self.unanswered}
+        found = {}
+        for rank, node in self.run.nodes.items():
+            if rank in self.ended:
+                found[rank] = f"has ended with code {self.ended[rank]}"
+            elif rank not in seen:
+                found[rank] = "is not known" if node in silent else "has no process that can be found"
+        return found
+
+
+def asked_run(run_id: str, attempt: int, plan: Plan) -> AskedRun:
+    nodes = {each.rank: node.node_rank for node in plan.nodes for each in node.ranks}
+    return AskedRun(run_id, attempt, dict(sorted(nodes.items())), plan.watchdog_timeout or _LIMIT)
+
+
+def run_stacks(
+    run: AskedRun,
+    looks: Sequence[Sequence[RankStacks]],
+    ended: Mapping[int, int],
+    unanswered: tuple[Unanswered, ...],
+    hertz: int,
+) -> RunStacks:
+    """What one or two looks have found. `hertz`: clock ticks in a second."""
+    seen = {each.rank for each in looks[-1]}
+    latest = [*looks[-1], *(each for each in looks[0] if each.rank not in seen)]
+    judgement = _judge(run, looks[0], looks[-1], ended, hertz) if len(looks) > 1 else None
+    order = sorted(latest, key=lambda each: (each.rank, each.parent is not None, each.pid))
+    return RunStacks(run, tuple(order), ended, unanswered, judgement)
+
+
+def _judge(
+    run: AskedRun, before: Sequence[RankStacks], after: Sequence[RankStacks], ended: Mapping[int, int], hertz: int
+) -> StacksJudgement:
+    if ended.keys() >= run.nodes.keys():
+        return StacksJudgement(None, "all ranks have ended", None)
+    if not (before and after):
+        return StacksJudgement(None, "whether it works is not known: no rank was seen twice", None)
+    judged = judge_stacks(before, after, len(run.nodes), run.limit, ended, (), hertz)
+    if judged.alive:
+        seen = {each.activity for each in judged.summary.ranks.values()}
+        works = True if seen.intersection(_GOES_ON) else None
+        said = "it works" if works else "it may work" if seen - _SILENT else "whether it works is not known"
+        return StacksJudgement(works, f"{said}: {judged.reason}", None)
+    states = {each.rank: RankState(None, each.state) for each in after if each.parent is None}
+    states.update({rank: RankState(code) for rank, code in ended.items()})
+    verdict = hang_verdict([*judged.findings, *process_findings(states)], run.nodes)
+    return StacksJudgement(False, verdict.sentence, verdict)
+
+
+def ended_ranks(events: Iterable[Mapping[str, Any]], ranks: Mapping[int, int]) -> dict[int, int]:
+    """By rank of these that nodes' agents have told of that it has ended, its exit code."""
+    found = {}
+    for event in events:
+        told, code = event.get("ranks"), event.get("code")
+        if event.get("event") == "rank_exited" and isinstance(told, list) and type(code) is int:
+            found.update({rank: code for rank in told if type(rank) is int and rank in ranks})
+    return found
