@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from worldsize.agent.outcome.notifications import Notifications, begin_notifications
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import NOTICES, STOP, STOP_NOW, is_in_step_cgroup
 from worldsize.common.atomic_files import read_if_possible
@@ -28,9 +29,10 @@ _MARK_SUFFIX = ".unheard"
 
 
 def run_under_keeper(
-    plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int], int]
+    plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int, Notifications], int]
 ) -> int:
-    """Call `run` in a child of this process, with the child's lifeline; return the exit code.
+    """Call `run` in a child of this process, with the child's lifeline and the head's notifications; return the exit
+    code.
 
     `launcher`: the pid of the process that has started the agents of all nodes, and that waits for them as long as the
     starter of each lives; 0 where there is none. `starter`: the pid of the process that has started this agent; 0: the
@@ -44,23 +46,27 @@ def run_under_keeper(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
     if launcher:
         processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes this process
+    notifications = Notifications()
+    if node_rank == 0:
+        notifications = begin_notifications(plan, paths, os.environ, restartable=True)
     lifeline, held = os.pipe()
     agent = os.fork()
     if agent == 0:
         os.close(held)
         processes.end_with_parent(signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return run(lifeline)
+        return run(lifeline, notifications)
     os.close(lifeline)
     keeper = _Keeper(agent, held, starter if launcher else 0, paths.exit_record(node_rank) + _MARK_SUFFIX)
     code = keeper.wait(passed_on)
     if keeper.killed:
         from worldsize.agent.local.run_result import agent_lost_verdict, kill_descendants, write_stand_in_record
 
-        kill_descendants()
+        kill_descendants(notifications.pids)
         if read_exit(paths, node_rank) is None:
             why = agent_lost_verdict(node_rank, code, keeper.asked_to_stop, host=processes.host_name())
             write_stand_in_record(plan, paths, node_rank, why, started)
+    notifications.tell_end()
     if launcher and node_rank == 0:
         _end_launcher(paths, launcher)
     return code

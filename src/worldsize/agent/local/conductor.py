@@ -24,6 +24,7 @@ from worldsize.agent.local.run_result import (
     no_head_verdict,
 )
 from worldsize.agent.outcome.node_record import note, write_or_note
+from worldsize.agent.outcome.notifications import Notifications, begin_notifications
 from worldsize.agent.outcome.verdict import AGENT_LOST, CANCEL, FAILURE, Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import (
@@ -87,6 +88,7 @@ class Conductor:
         self._stopped_agents = StoppedAgents(plan.silence)
         self._silent: set[int] = set()
         self._end = Termination()
+        self._notifications = Notifications()
         self._mount_disks: Callable[[Plan, RunPaths, Mapping[str, str]], None] | None = None
         self._signals = SignalPipe()
         # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
@@ -94,10 +96,16 @@ class Conductor:
 
     def run(self) -> int:
         """Start the agents, wait for all of them, and write the result; return the run's exit code."""
+        code = self._run()
+        self._notifications.tell_end()
+        return code
+
+    def _run(self) -> int:
         processes.become_subreaper()
         withdraw_variables([*self._closed, *(name for name in os.environ if name not in self.environ)])
         if os.path.exists(self.paths.cancel) or os.path.exists(self.paths.result):
             return self._result_writer.write(dict.fromkeys(self._nodes(), Verdict(CANCEL, None)))
+        self._notifications = begin_notifications(self.plan, self.paths, self.environ, restartable=False)
         if self.plan.setup:
             ended = self._set_up()
             if ended is not None:
@@ -127,7 +135,7 @@ class Conductor:
             head.listener.close()
         self._write_handle()
         self._wait_for_agents()
-        kill_descendants()
+        kill_descendants(self._notifications.pids)
         return self._result_writer.write(self._lost)
 
     def _set_up(self) -> Verdict | None:
@@ -190,7 +198,11 @@ class Conductor:
         mine = head if node_rank == 0 else None
         if mine is None and head.listener:
             head.listener.close()
-        return Supervisor(self.plan, self.paths, node_rank, head.rendezvous, mine, self.environ, self._lifeline).run()
+        shared = self.environ, self._lifeline
+        supervisor = Supervisor(
+            self.plan, self.paths, node_rank, head.rendezvous, mine, *shared, notifications=self._notifications
+        )
+        return supervisor.run()
 
     def _wait_for_agents(self) -> None:
         selector = selectors.DefaultSelector()
@@ -198,7 +210,7 @@ class Conductor:
         while self._agents:
             self._reap()
             if self._lost:
-                end_orphans(self._agents)
+                end_orphans({*self._agents, *self._notifications.pids})
             if self._agents:
                 selector.select(_TICK if self._end.kill_at is None else _BUSY_TICK)
                 self._forward_signals()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, write_or_note
@@ -116,13 +116,16 @@ def end_orphans(agents: Container[int]) -> None:
             processes.signal_process(pid, signal.SIGKILL)
 
 
-def kill_descendants() -> None:
-    """Kill what lost agents left: nothing of a run outlives its conductor."""
+def kill_descendants(spared: Sequence[int] = ()) -> None:
+    """Kill what lost agents left: nothing of a run outlives its conductor, but for the processes `spared` and what
+    descends from them."""
     pause = 0.001
     while True:
         for _ in processes.reap():
             pass
         left = processes.descendants()
+        if spared:
+            left = list(set(left).difference(processes.trees(spared)))
         if not left:
             return
         for pid in left:

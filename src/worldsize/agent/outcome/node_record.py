@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from worldsize.agent.posix.processes import host_name
 from worldsize.common.atomic_files import write_all, write_bytes, write_json
@@ -23,10 +23,14 @@ _BYTES_PER_RANK = 256
 
 
 class NodeRecorder:
-    """One node's events file, which only this process writes. A full disk is remembered in `full`, not raised."""
+    """One node's events file, which only this process writes. A full disk is remembered in `full`, not raised.
+
+    listener  called with the kind and the fields of each event that is written from now on
+    """
 
     def __init__(self, paths: RunPaths, node_rank: int, ranks: int) -> None:
         self.full = False
+        self.listener: Callable[[str, Mapping[str, Any]], None] | None = None
         self._file = -1
         self._root = paths.root
         self._record = paths.exit_record(node_rank)
@@ -38,6 +42,8 @@ class NodeRecorder:
         line = json.dumps({"time": time.time(), "event": kind, **fields}, separators=(",", ":")) + "\n"
         if self._file >= 0:
             self._guard(lambda: write_all(self._file, line.encode()))
+        if self.listener is not None:
+            self.listener(kind, fields)
 
     def write_exit_record(self, record: ExitRecord) -> None:
         """Write the record, whole even on a full disk: over the bytes that were reserved at the start."""

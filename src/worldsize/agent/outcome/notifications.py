@@ -1,0 +1,80 @@
+"""What a job's `notify` command is told of an attempt. Whom it is told by is decided here; the telling is a wing's."""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Mapping
+
+from worldsize.agent.outcome.node_record import NodeRecorder, note
+from worldsize.common.named_tuple import Any
+from worldsize.plan.plan import Plan
+from worldsize.plan.run_paths import RunPaths
+
+_CALLER = "wings.notify.agent.caller"
+
+
+class Notifications:
+    """Those of one attempt. The process above the head's agent makes them, and both tell. Nothing of them raises, and
+    without `notify` nothing is done.
+
+    pids  the process that executes the command; it may outlive the run, but for its time limit
+    """
+
+    def __init__(self, caller: Any = None) -> None:
+        self.pids: tuple[int, ...] = () if caller is None else (caller.pid,)
+        self._caller = caller
+        self._recorder: NodeRecorder | None = None
+
+    def attach(self, recorder: NodeRecorder, selector: selectors.BaseSelector) -> None:
+        """Tell what the head's agent records from now on. To be called in that agent."""
+        if self._caller is not None:
+            self._recorder = recorder
+            recorder.listener = self._hear
+            selector.register(self._caller, selectors.EVENT_READ, lambda: self._take_answers(selector))
+
+    def tell_end(self) -> None:
+        """Tell how the attempt has ended, unless that was told; wait for the command, but not for long. To be called
+        once the exit record of the head is written."""
+        if self._caller is not None:
+            self._note(self._guard(self._caller.tell_end))
+
+    def _hear(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if kind != "notice":
+            self._guard(lambda: self._caller.hear(kind, fields))
+
+    def _take_answers(self, selector: selectors.BaseSelector) -> None:
+        answers = self._guard(self._caller.take_answers)
+        if answers is None:  # the process is gone
+            selector.unregister(self._caller)
+        self._note(answers)
+
+    def _note(self, texts: Any) -> None:
+        for text in texts or ():
+            if self._recorder is None:
+                note(text)
+            else:
+                self._recorder.write_event("notice", id="notify", text=text)
+
+    def _guard(self, act: Any) -> Any:
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001  # whatever it is: the run goes on
+            note(f"notify: {error}")
+            return None
+
+
+def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> Notifications:
+    """The notifications of an attempt that begins; none without `notify`, or where they cannot be had.
+
+    `environ`: the command's. `restartable`: a scheduler may start the run again.
+    """
+    if not plan.notify:
+        return Notifications()
+    try:
+        from worldsize.registry import find_module  # few runs need it
+
+        wing = find_module(_CALLER)
+        return Notifications(wing and wing.Caller(plan, paths, environ, restartable))
+    except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
+        note(f"notify: nobody is told of this run: {error}")
+        return Notifications()
