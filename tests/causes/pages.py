@@ -19,7 +19,7 @@ from causes.screen import Screen, take_screen
 from causes.tables.cases import CASES
 from causes.tables.slurm_cases import SLURM_CASES
 from worldsize.diagnose.observations import ENDS, EXCEPTION
-from worldsize.diagnose.reasons import REASONS
+from worldsize.diagnose.reasons import HANG, REASONS
 from worldsize.diagnose.signatures import SIGNATURES, TABLES
 from worldsize.diagnose.signatures.rehearsal import REHEARSAL
 from worldsize.diagnose.signatures.signature import Signature
@@ -77,7 +77,7 @@ def _ends() -> Iterator[tuple[str, str, str]]:
     told = {row.id for row in SIGNATURES}
     for row in (EXCEPTION, *ENDS.values()):
         yield row.id, row.meaning, row.hint
-    for reason in REASONS.values():
+    for reason in (HANG, *REASONS.values()):
         if reason.id not in told | set(ENDS):
             yield reason.id, reason.meaning, reason.hint
     yield "unknown", "nothing that was said, or seen, tells the cause", ""

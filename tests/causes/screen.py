@@ -18,12 +18,14 @@ from causes.sequences import run_to_its_end
 _GENERAL = (
     (r"\d{8}-\d{6}-[a-z0-9]{6}", "RUN"),
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "…"),
+    (r"\bsince \d\d:\d\d:\d\d\b", "since …"),
     (r"(?<=\[)(?:[0-9a-f.:]+\.\d+|::1|::ffff:[0-9.]+)\]:\d+", "…]:…"),
     (r"\b(pid|pid\(s\)|process|Pid) (\d{3,})", r"\1 …"),
     (r"0x[0-9a-f]{6,}", "0x…"),
     (r"\btorch_\d+_\d+_\d+", "torch_…"),
     (r"\[([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+", r"[\1…"),
     (r"\bport: \d+", "port: …"),
+    (r"(?<=no sign of life for )\d+(?= s)", "…"),
     (r"\btotal-vm:.*?oom_score_adj:\d+", "…"),
     (r'\{grpc_message:("[^"]*"), grpc_status:(\d+)\}', r"{grpc_status:\2, grpc_message:\1}"),
     (

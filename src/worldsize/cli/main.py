@@ -46,6 +46,7 @@ VERBS = {
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
     "why": Verb("cli.runs.why", "why a run failed: the first failure, and what followed from it"),
+    "stacks": Verb("wings.hangs.command", "where a run's ranks are now, and which one the others wait for"),
     "events": Verb("cli.runs.events", "what happened to a run, and when"),
     "describe": Verb("cli.runs.describe", "all that is known of a run"),
     "wait": Verb("cli.runs.wait", "wait for a run's end; exit with its code"),

@@ -66,6 +66,8 @@ def _settings(config: Config) -> dict[str, tuple[object, str]]:
         values.update({key: value for key, value in said.items() if value is not False or key in config.origins})
     if config.envs_dir:
         values["envs_dir"] = config.envs_dir
+    if config.notify:
+        values["notify"] = config.notify
     tables = {"conda": config.conda, "environment": config.environments, "environment_map": config.environment_map}
     tables.update({f"azure.{table}": entries for table, entries in config.azure.items()})
     for prefix, entries in tables.items():

@@ -11,6 +11,13 @@ from collections.abc import Sequence
 
 from worldsize.diagnose.cause_record import ESTABLISHED, PRINTED_BEFORE, SUPPORTED, UNKNOWN, Cause
 from worldsize.diagnose.evidence import Observation, RunEvidence
+from worldsize.diagnose.hang import (
+    ended_hang_cause,
+    had_stood_still,
+    is_ended_for_hang,
+    stuck_cause,
+    timed_out_hang_cause,
+)
 from worldsize.diagnose.observations import EXCEPTION, is_root, observations
 from worldsize.diagnose.observed_cause import of_observation, unknown_cause
 from worldsize.diagnose.reasons import REASONS
@@ -18,6 +25,7 @@ from worldsize.diagnose.signatures import SIGNATURES
 from worldsize.diagnose.signatures.signature import Role
 from worldsize.diagnose.waiting import early_exit_cause, missing_cause
 from worldsize.state.first_failure import TIMEOUT_SETTLE
+from worldsize.state.hang import ALIVE_STATES
 from worldsize.state.records import Failure, Reason, RunState
 from worldsize.state.run_state import CANCELLED_MESSAGE
 
@@ -66,7 +74,10 @@ _AFTERMATH = frozenset(("native-abort", "segmentation-fault"))
 
 
 def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None) -> Cause | None:
-    """Why the run failed; None where it did not. `said`: the evidence's observations, where they are known already."""
+    """Why the run failed, or stands still; None where it does neither. `said`: the evidence's observations, where they
+    are known already."""
+    if evidence.state in ALIVE_STATES:
+        return stuck_cause(evidence)
     if evidence.state == RunState.SUCCEEDED or evidence.state not in RunState.FINAL:
         return None
     said = observations(evidence) if said is None else said
@@ -77,6 +88,7 @@ def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None)
     return (
         _memory_cause(evidence, said)
         or _raised_cause(evidence, said)
+        or timed_out_hang_cause(evidence, said, _roots(said))
         or _printed_cause(evidence, own)
         or _earlier_cause(evidence, said)
         or early_exit_cause(evidence, own)
@@ -87,6 +99,8 @@ def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None)
 
 def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
     """The cause where no rank failed: what our agents, or the scheduler, have seen."""
+    if is_ended_for_hang(evidence):
+        return ended_hang_cause(evidence)
     failure = evidence.failure
     reason = REASONS.get(evidence.reason or "")
     node, time = (failure.node_rank, failure.time or None) if failure else (None, None)
@@ -105,6 +119,7 @@ def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
     confirming = [each for each in said if not each.ranks and (each.id == name or (is_start and is_root(each)))]
     time = time or next((each.time for each in confirming if each.time is not None), None)
     sentence = meaning if _says_same(evidence, confirming) else evidence.message or meaning
+    sentence += had_stood_still(evidence)
     return Cause(name, ESTABLISHED, sentence, (), node, time, _words_of(confirming, evidence), hint)
 
 

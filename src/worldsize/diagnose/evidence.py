@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from worldsize.common.named_tuple import NamedTuple
 from worldsize.diagnose.signatures.signature import Match
 from worldsize.state.clocks import ClockOffset
+from worldsize.state.hang import Hang
 from worldsize.state.records import Failure
 
 
@@ -76,6 +77,7 @@ class RunEvidence(NamedTuple):
     rehearsal whether it was a rehearsal of a cluster's job here
     compared  by node, what it has found of what a rank of another node did not find
     scheduler the scheduler's record, where it is known
+    hang      the hang that the watch over the run found last, if it found one
     """
 
     attempt: int
@@ -90,6 +92,7 @@ class RunEvidence(NamedTuple):
     rehearsal: bool = False
     compared: Mapping[int, Comparison] = {}
     scheduler: SchedulerRecord | None = None
+    hang: Hang | None = None
 
 
 class Observation(NamedTuple):

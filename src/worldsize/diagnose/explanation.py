@@ -9,7 +9,9 @@ from worldsize.common.numbers import ranks_text
 from worldsize.diagnose.cause import clock_uncertainty, find_cause, lead_is_sure
 from worldsize.diagnose.cause_record import PRINTED_BEFORE, SUPPORTED, UNKNOWN, Cause
 from worldsize.diagnose.evidence import Observation, RunEvidence
+from worldsize.diagnose.hang import FROM_OUTSIDE
 from worldsize.diagnose.observations import observations
+from worldsize.diagnose.reasons import HANG
 from worldsize.diagnose.signatures import documentation_of
 from worldsize.diagnose.signatures.signature import Role
 from worldsize.diagnose.waiting import node_of
@@ -80,12 +82,13 @@ class Explanation(NamedTuple):
 
 
 def explain(evidence: RunEvidence) -> Explanation | None:
-    """Why the run ended as it did; None of one that succeeded, or goes on."""
+    """Why the run ended as it did, or stands still; None of one that succeeded, or goes on."""
     said = observations(evidence)
     cause = find_cause(evidence, said)
     if cause is None:
         return None
-    links = [_link(each, cause, evidence) for each in said if not _is_elsewhere(each, cause)]
+    links = _hang_link(evidence, cause)
+    links += [_link(each, cause, evidence) for each in said if not _is_elsewhere(each, cause)]
     links.sort(key=lambda link: link.role != Role.ROOT)
     links += _stopped_link(evidence, cause, any(each.id == cause.id and each.is_of_scheduler for each in said))
     return Explanation(
@@ -104,6 +107,18 @@ def _link(each: Observation, cause: Cause, evidence: RunEvidence) -> Link:
     meaning = whose + each.match.meaning
     node = node_of(each.ranks[0], evidence) if each.ranks else each.node
     return Link(role, each.ranks, node, each.time, each.file, each.line, each.text.strip(), meaning, each.offset)
+
+
+def _hang_link(evidence: RunEvidence, cause: Cause) -> list[Link]:
+    """That the run stood still, and did not go on: before whoever ended it, it can be why."""
+    hang = evidence.hang
+    if hang is None or (hang.resumed is not None and cause.id != HANG.id):
+        return []
+    is_why = cause.id == HANG.id or (bool(hang.ranks) and evidence.reason in FROM_OUTSIDE)
+    node = node_of(hang.ranks[0], evidence) if hang.ranks else 0  # the head has found it
+    file, line, _ = hang.place or ("", None, "")
+    role = Role.ROOT if is_why else Role.CONFIRMATION
+    return [Link(role, hang.ranks, node, hang.since, file, line, hang.sentence, HANG.meaning)]
 
 
 def _is_cause(each: Observation, cause: Cause) -> bool:

@@ -14,6 +14,20 @@ class KnownReason(NamedTuple):
     hint: str
 
 
+HANG_HINTS = {
+    "H1": "see what that rank does at that place while the others wait: work on one rank alone (evaluation, a "
+    "checkpoint, a download), a lock, data that do not come",
+    "H2": "all ranks must make the same collective calls in the same order: look for an `if` on the rank, and for "
+    "batches of different number or length",
+    "H3": "look at that rank's node: its GPU and its network (`worldsize check`, the kernel's log), and whether "
+    "somebody has stopped the process",
+    None: "compare the groups of ranks: the one that keeps the others waiting is most often in the smallest group",
+}
+"""What to do about a hang, by its kind; None where nobody is named."""
+
+HANG = KnownReason("hang", "the run stood still: ranks waited for another one", "; or: ".join(HANG_HINTS.values()))
+"""That of `Reason.HANG` where the watch over silent runs found it, and of what such a hang leads to."""
+
 REASONS = {
     Reason.RENDEZVOUS: KnownReason(
         "nodes-missing",

@@ -46,6 +46,7 @@ NOTICES = {
     "node-python": "the compute's Python lies where not every node may see it",
     "nodes-busy": "the nodes that are asked for are in use, or not all are what they should be",
     "not-checked": "what could not be asked before the start",
+    "notify": "the command of `notify` has failed",
     "output-shared": "every run of an array writes to one place",
     "preflight": "what was found before the start, of no other kind",
     "preparation": "what is built, packed, fetched or uploaded before the start",

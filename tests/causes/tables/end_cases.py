@@ -10,6 +10,7 @@ from causes.sequences import (
     start_after_a_failure,
     start_without_patience,
 )
+from causes.tables.communication_cases import LONG
 
 _RANK_0 = """import os, time
 
@@ -27,6 +28,20 @@ def _rank_0(*lines: str) -> str:
 
 END_CASES: tuple[Case, ...] = (
     Case("exception", _rank_0('raise ValueError("the learning rate is negative: -0.1")'), quick=True),
+    Case(
+        "hang",
+        LONG
+        + """print("begins", flush=True)
+for step in range(100):
+    if rank == 1 and step == 3:
+        time.sleep(600)
+    dist.all_reduce(torch.ones(4))
+""",
+        ranks=(1,),
+        world="2x2",
+        keys={"watchdog": {"timeout": 4, "action": "stop"}},
+        needs=("torch",),
+    ),
     Case(
         "exception",
         """import os, signal, time

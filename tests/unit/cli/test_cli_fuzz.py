@@ -21,8 +21,8 @@ from worldsize.trust.secrets import mask_argv
 
 CASES = cases()
 STARTING = ("run", "submit", "rerun", "rehearse", "check", "bench")
-APART = ("init", "selftest")
-"""Verbs that write here, or start many runs, whatever their words are."""
+APART = ("init", "selftest", "debug")
+"""Verbs that write here, or start runs, whatever their words are."""
 
 HARMLESS = sorted(set(VERBS) - {*APART})
 

@@ -13,6 +13,7 @@ import pytest
 
 from worldsize.cli.runs.notices import LogWithNotices, notice_lines, notices_data, read_notices
 from worldsize.plan.run_paths import RunPaths
+from worldsize.state.hang import stuck_text
 from worldsize.state.notices import NOTICES, Notice, append_rank_notice, notice_at
 
 
@@ -59,6 +60,20 @@ def test_those_of_services_come_while_ranks_run(events: Events, capsys: pytest.C
     events.write("notice", text="it listens")
     log.finish()
     assert capsys.readouterr().err == "notice: first\nnotice: it listens\n"
+
+
+def test_that_the_run_stands_still_is_told_once(events: Events, capsys: pytest.CaptureFixture[str]) -> None:
+    log = log_of(events)
+    sentence = "rank 3 (node 1) has not entered all_reduce #288"
+    events.write("stuck", sentence=sentence, standing="established", seconds=312)
+    events.write("notice", text=stuck_text(312.0, sentence))
+    assert log.poll() is True and log.poll() is False
+    events.write("resumed")
+    events.write("notice", text="the run goes on: there are signs of life again")
+    log.finish()
+    assert capsys.readouterr().err == (
+        "notice: no sign of life for 312 s: %s\nnotice: the run goes on: there are signs of life again\n" % sentence
+    )
 
 
 def test_of_several_nodes_each_text_once(events: Events) -> None:

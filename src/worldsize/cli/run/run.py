@@ -195,6 +195,7 @@ def start_run(request: SubmissionRequest, submitting: Callable[[RunPaths], None]
 
 def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:
     from worldsize.cli.runs.follow import FollowSignals, follow_to_end
+    from worldsize.service.runs.run import Run
 
     signals = FollowSignals()
 
@@ -206,4 +207,7 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     if options.detach:
         _print_submitted(runs, options)
         return 0
-    return follow_to_end(runs, signals, options.fold, options.quiet, options.output == "json")
+    code = follow_to_end(runs, signals, options.fold, options.quiet, options.output == "json")
+    if isinstance(runs, Run):
+        runs.wait_for_notify()
+    return code

@@ -26,7 +26,7 @@ from worldsize.cli.runs.wait_and_usage import usage_text, waiting_data, waiting_
 from worldsize.common.atomic_files import printable_text, read_object
 from worldsize.common.named_tuple import Any
 from worldsize.errors import NotFound, WorldsizeError
-from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, progress_text
+from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, present_hang, progress_text
 from worldsize.service.runs.run import Run
 from worldsize.state.records import RunState, Status
 from worldsize.state.summary import known_labels
@@ -35,11 +35,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.cli.runs.array_status import ArrayView
     from worldsize.service.runs.array import RunArray
+    from worldsize.state.hang import Hang
 
 _EXPLAINED_WITHIN = 5.0
 _DATA_KEYS = (
-    "threads", "binding", "progress", "failure", "usage", "efficiency", "waiting", "message", "warnings", "notices",
-    "page", "directory", "elements",
+    "threads", "binding", "progress", "hang", "failure", "usage", "efficiency", "waiting", "message", "warnings",
+    "notices", "page", "directory", "elements",
 )  # fmt: skip
 """The order in which programs get them."""
 
@@ -70,8 +71,8 @@ class RunView:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{warnings}, and of a run with a plan {threads, binding, progress, failure, efficiency, waiting, notices,
-        page}"""
+        """{warnings}, and of a run with a plan {threads, binding, progress, hang, failure, efficiency, waiting,
+        notices, page}"""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -80,6 +81,7 @@ class RunView:
             data["threads"] = threads_of(run)
             data["binding"] = run.plan.bind
             data["progress"] = progress_text(run, now) or None
+            data["hang"] = _hang_data(present_hang(run, now))
             data["failure"] = failure_data(run.paths, run.plan, now)
             data["efficiency"] = efficiency_data(run, now)
             data["waiting"] = waiting_data(run.wait_explanation(now, _EXPLAINED_WITHIN))
@@ -93,8 +95,12 @@ class RunView:
     def details(self, statuses: Sequence[Status]) -> list[str]:
         plan = self._run.plan
         said = [notice.text for notice in node_notices(self._run.paths, self._node_ranks())]
+        hang = present_hang(self._run, statuses[0])
+        if hang is not None:
+            said = [text for text in said if hang.sentence not in text]  # the line of the hang says it, too
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
-        lines = [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(said)]
+        lines = [] if hang is None else [_stuck_line(hang), f"all about it: worldsize why {self._run.id}"]
+        lines += [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(said)]
         lines += filter(None, [progress_text(self._run, statuses[0]), page_of(self._run)])
         if not plan.array:
             return lines
@@ -124,6 +130,18 @@ class RunView:
 
     def remains_text(self, found: int) -> str:
         return ended_text(found)
+
+
+def _hang_data(hang: Hang | None) -> dict[str, Any] | None:
+    if hang is None:
+        return None
+    return {"since": hang.since, "sentence": hang.sentence, "standing": hang.standing, "ranks": list(hang.ranks)}
+
+
+def _stuck_line(hang: Hang) -> str:
+    """ "stuck since 14:03:11 (12 min): rank 13 has not entered all_reduce #288" """
+    seconds = max(0.0, time.time() - hang.since)
+    return f"stuck since {hang.since_text} ({duration_text(seconds)}): {hang.sentence}"
 
 
 def threads_of(run: Run) -> int | None:

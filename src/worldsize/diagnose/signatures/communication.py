@@ -11,6 +11,7 @@ _SAME_CALLS = (
     "all ranks must make the same collective calls in the same order, with tensors of equal size: look for an `if` on "
     "the rank, and for batches of different length"
 )
+_NEXT_TIME = "; the next time, `worldsize stacks RUN` shows where each rank is while the others wait"
 _LAST_ERROR = r"\nLast error: ?\n(?P<detail>[^\n]+)"
 """The last warning of NCCL's, as torch's exception tells it."""
 
@@ -36,7 +37,7 @@ COMMUNICATION = (
         "barrier-missed",
         r"Ranks? (?P<whose>[\d, ]+) failed to pass monitoredBarrier",
         "did not come to the barrier",
-        "look at what that rank did at the time: `worldsize logs --rank`",
+        "look at what that rank did at the time: `worldsize logs --rank`" + _NEXT_TIME,
         "PyTorch: ProcessGroupGloo.cpp",
         Role.CASCADE,
     ),
@@ -61,7 +62,7 @@ COMMUNICATION = (
         COLLECTIVE_TIMEOUT,
         "it waited in a collective call for a rank that did not come",
         "the rank that is named did not reach that call: see what it did; other work on one rank alone (evaluation, a "
-        "checkpoint) may take longer than the timeout, which init_process_group(timeout=…) sets",
+        "checkpoint) may take longer than the timeout, which init_process_group(timeout=…) sets" + _NEXT_TIME,
         "PyTorch: ProcessGroupNCCL.cpp, TCPStore; gloo: transport/tcp/unbound_buffer.cc; JAX",
         Role.CASCADE,
     ),

@@ -1,0 +1,41 @@
+"""Collective calls in which NCCL's watchdog gave ranks up, by its lines in their logs (`ProcessGroupNCCL.cpp`).
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from worldsize.common.named_tuple import NamedTuple
+
+_WATCHDOG = re.compile(
+    r"\[Rank (\d{1,9})\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d{1,18}), OpType=(\w{1,60})"
+)
+
+
+class Call(NamedTuple):
+    """A collective call of NCCL: its number in its group, and its kind."""
+
+    number: int
+    kind: str
+
+
+def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
+    """By rank, the first call that its watchdog gave up. Only a rank's own words about itself count."""
+    found: dict[int, Call] = {}
+    for rank, said in lines.items():
+        for line in said:
+            match = _WATCHDOG.search(line)
+            if match is not None and int(match[1]) == rank:
+                found.setdefault(rank, Call(int(match[2]), match[3]))
+    return found
+
+
+def odd_ranks(calls: Mapping[int, Call]) -> list[int]:
+    """The ranks that were in another call than most; none where all were in one, or no call has a majority."""
+    counts = Counter(calls.values())
+    most, number = counts.most_common(1)[0] if counts else (None, 0)
+    return sorted(rank for rank, call in calls.items() if call != most) if number * 2 > len(calls) else []
