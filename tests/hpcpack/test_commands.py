@@ -392,3 +392,20 @@ def test_a_requeue_that_is_refused_leaves_the_run_as_it_was(client: Client, hpcp
     assert client.status(run) == before
     assert client.ok("requeue", run).code == 0
     assert client("wait", run).code == 3
+
+
+def test_stacks_of_ranks_beside_which_files_alone_lead(client: Client) -> None:
+    client.write("train.py", "import time\nopen('outputs/up', 'w').close()\ntime.sleep(600)\n")
+    run = client.submit("-w", "2x1", "--", "python3", "train.py")
+    wait_for(lambda: os.path.exists(client.path(run, "outputs", "up")) and client.has_begun(run), 30)
+
+    def asleep() -> bool:
+        found = client.json("stacks", "--seconds", "0.2")
+        assert found["unanswered"] == [] and [rank["node"] for rank in found["ranks"]] == [0, 1]
+        return bool(
+            [group["text"] for group in found["groups"]] == ["ranks 0-1: sleep in sleep at train.py:3 in <module>"]
+        )
+
+    wait_for(asleep, 30)
+    assert client.left() == []
+    client.ok("cancel", run, "--now")

@@ -88,7 +88,7 @@ def test_a_run_that_is_none_says_nothing_of_it(cli: Cli) -> None:
         result.out + result.err + cli("status", run, "-o", "json").out + cli("list").out + cli.read(run, "result.json")
     )
     assert result.code == 0 and "rehearsal" not in said and "virtual gpu" not in said.lower()
-    assert not os.path.exists(cli.path(run, "inrank", "bin")) and "WORLDSIZE_INRANK" not in result.out
+    assert not os.path.exists(cli.path(run, "inrank", "bin")) and "virtual_gpu" not in result.out
 
 
 def test_real_nodes_and_several_runs_are_refused(cli: Cli) -> None:

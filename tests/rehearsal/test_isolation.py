@@ -85,4 +85,8 @@ def test_a_batch_script(cli: Cli) -> None:
     assert result.code == 0 and ", a rehearsal with 3 virtual GPUs per node" in result.err
     assert "the nodes of a batch script share /tmp" in result.err
     for rank in (0, 1):
-        assert cli.read(cli.latest(), "attempt-0", "logs", "rank-%05d.log" % rank).split() == ["3", "virtual_gpu", "3"]
+        assert cli.read(cli.latest(), "attempt-0", "logs", "rank-%05d.log" % rank).split() == [
+            "3",
+            "virtual_gpu,hangs",
+            "3",
+        ]

@@ -142,3 +142,15 @@ def test_old_pythons_say_once_that_they_load_nothing_more(tmp_path: Path) -> Non
                 found = subprocess.run(argv, env=variables, capture_output=True, text=True, check=True, timeout=60)
                 words = "worldsize: Python %s is too old for data parallel in ranks: 3.8 or newer is needed\n" % version
                 assert found.stdout.endswith("ran") and found.stderr == words * said, python
+
+
+@pytest.mark.parametrize(("program", "is_rank"), [("torchrun", True), ("train.py", False)])
+def test_what_a_launcher_starts_in_its_own_place_is_the_ranks_python(
+    tmp_path: Path, program: str, is_rank: bool
+) -> None:
+    says = "import os; print(os.environ['WORLDSIZE_RANK_PYTHON'].split()[0] == str(os.getpid()))"
+    starts = "import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', %r]).decode())" % says
+    (tmp_path / program).write_text(says + "\n" + starts)
+    environ = {"PYTHONPATH": str(HOOK.parent), "WORLDSIZE_ERROR_FILE": "/nonexistent", "RANK": "0", "LOCAL_RANK": "0"}
+    found = output([sys.executable, str(tmp_path / program)], environ).split()
+    assert found == ["True", str(is_rank)]

@@ -28,7 +28,11 @@ def sources() -> list[tuple[str, str]]:
     """(path under src/worldsize, the packages beyond the standard library that it may import)."""
     found = [("errors.py", "worldsize"), ("registry.py", "worldsize")]
     wings = os.listdir(os.path.join(SOURCE, "wings"))
-    sides = {"agent": "worldsize", "inrank": "worldsize worldsize_inrank torch mlflow debugpy"}
+    sides = {
+        "agent": "worldsize",
+        "judgement": "worldsize",
+        "inrank": "worldsize worldsize_inrank torch mlflow debugpy",
+    }
     of_wings = {os.path.join("wings", wing, side): allowed for wing in wings for side, allowed in sides.items()}
     for package, allowed in {**OWN, **of_wings}.items():
         for folder, _, names in os.walk(os.path.join(SOURCE, package)):

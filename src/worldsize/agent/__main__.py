@@ -22,6 +22,7 @@ from worldsize.agent.control.rendezvous import HeadResources, Rendezvous, open_h
 from worldsize.agent.keeper import run_under_keeper
 from worldsize.agent.launchers.base import choose_launcher
 from worldsize.agent.outcome.node_record import note, write_follower_record, write_unstarted_record
+from worldsize.agent.outcome.notifications import Notifications
 from worldsize.agent.posix.processes import close_terminal_at_exec
 from worldsize.agent.posix.signals import ignore_notices
 from worldsize.agent.startup.attempt_number import require_own_attempt
@@ -121,11 +122,13 @@ def _run_with_keeper(plan: Plan, paths: RunPaths, node_rank: int, options: Agent
         node_rank,
         options.launcher,
         options.starter,
-        lambda lifeline: _run(plan, paths, node_rank, options, lifeline),
+        lambda lifeline, notifications: _run(plan, paths, node_rank, options, lifeline, notifications),
     )
 
 
-def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lifeline: int) -> int:
+def _run(
+    plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lifeline: int, notifications: Notifications
+) -> int:
     environ: Mapping[str, str] = os.environ
     if options.prepare:
         from worldsize.agent.startup.prerequisites import run_prerequisites
@@ -139,7 +142,9 @@ def _run(plan: Plan, paths: RunPaths, node_rank: int, options: AgentOptions, lif
 
             complete_own_element(plan, paths)
         rendezvous, head = _join_rendezvous(plan, paths, node_rank, address, environ)
-        supervisor = Supervisor(plan, paths, node_rank, rendezvous, head, environ, lifeline, address, kept=True)
+        supervisor = Supervisor(
+            plan, paths, node_rank, rendezvous, head, environ, lifeline, address, True, notifications
+        )
     except (WorldsizeError, OSError) as error:
         ended = read_exit(paths, 0) if node_rank else None
         if ended is not None and ended.code:

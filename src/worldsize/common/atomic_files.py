@@ -132,6 +132,18 @@ def open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
 
+def open_unnamed_file(name: str) -> int:
+    """Open an empty file that no directory knows, for writing and reading; return the descriptor. `name`: how the
+    kernel shows it. A Python that was built for an older C library, as conda's, makes it on a disk. Raises OSError."""
+    try:
+        return os.memfd_create(name)
+    except (AttributeError, OSError):
+        import tempfile
+
+        with tempfile.TemporaryFile() as made:
+            return os.dup(made.fileno())
+
+
 def link_or_copy(source: str, target: str) -> None:
     """Give the file a second name; make a copy where the file system has no links."""
     try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MAX_TEXT, _MAX_FRAMES, _MAX_CODE, _CONSEQUENCE_SECONDS = 20000, 50, 500, 30
 _RANK_PYTHON, _RESTART, _CHILD_SUFFIX = "WORLDSIZE_RANK_PYTHON", "TORCHELASTIC_RESTART_COUNT", ".child"
+_STACKS = "hangs"
 _RANK_VARIABLES = ("SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "LOCAL_RANK")
 _OWN_PLACE = ("WORLDSIZE_RANK", "WORLDSIZE_LOCAL_RANK", "WORLDSIZE_WORLD_SIZE")
 _TORCH_PLACE = (
@@ -297,7 +298,9 @@ def _start():
         _become_rank()
     _forget_place_of_rank()
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
-        if os.environ.get(_RANK_PYTHON, "").partition(" ")[2] != _identity().partition(" ")[2]:
+        first, _, place = os.environ.get(_RANK_PYTHON, "").partition(" ")
+        is_launched = first == str(os.getppid()) and _is_launcher(first)  # the launcher's own place is that of a rank
+        if is_launched or place != _identity().partition(" ")[2]:
             os.environ[_RANK_PYTHON] = _identity()
         if os.environ.get(_RESTART, "0") != "0":
             _forget_former_start()
@@ -308,18 +311,24 @@ def _start():
 
 
 def _load_packages(names):
-    # type: (str) -> None
-    """Load what the run wants in its ranks; a Python that is too old for it says so, of all ranks the first."""
-    if sys.version_info >= (3, 8):  # noqa: UP036  whatever Python a rank's program starts
-        __import__("worldsize_inrank.import_hook").import_hook.load(names)
-    elif os.environ.get("WORLDSIZE_RANK", "0") == "0":
+    # type: (list[str]) -> None
+    """Load what the run wants in its ranks; a Python that is too old for it says so, of all ranks the first. What every
+    run has (`_STACKS`) comes first, without a word, and without what the others are loaded by, which takes longer."""
+    is_new = sys.version_info >= (3, 8)  # whatever Python a rank's program starts
+    if _STACKS in names:
+        names.remove(_STACKS)
+        if is_new:
+            getattr(__import__("worldsize_inrank." + _STACKS), _STACKS).at_start()
+    if names and is_new:
+        __import__("worldsize_inrank.import_hook").import_hook.load(",".join(names))
+    elif names and os.environ.get("WORLDSIZE_RANK", "0") == "0":
         words = "worldsize: Python %d.%d is too old for %s in ranks: 3.8 or newer is needed\n"
-        sys.stderr.write(words % (sys.version_info[0], sys.version_info[1], names.replace("_", " ")))
+        sys.stderr.write(words % (sys.version_info[0], sys.version_info[1], ",".join(names).replace("_", " ")))
 
 
 _former_excepthook = sys.excepthook
 if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
     _start()
 if os.environ.get("WORLDSIZE_INRANK"):
-    _load_packages(os.environ["WORLDSIZE_INRANK"])
+    _load_packages(os.environ["WORLDSIZE_INRANK"].split(","))
 _run_next_sitecustomize()

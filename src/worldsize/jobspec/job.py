@@ -125,6 +125,14 @@ class Limits(NamedTuple):
     timeout: float | None = None
 
 
+class Watchdog(NamedTuple):
+    """`timeout`: seconds without a sign of life of any rank after which the run is looked at; 0: never. `action`: what
+    is done about a run that hangs, "report" or "stop"."""
+
+    timeout: float = 300.0
+    action: str = "report"
+
+
 Literal = str | int | float | bool
 InputValue = str | int | float | bool | Input
 
@@ -140,7 +148,9 @@ class Job(NamedTuple):
     input_types      what the values of inputs have to be; an input of these that `inputs` lacks needs a value
     conventions      narrow the environment conventions to these; empty: all of them
     grace            seconds between TERM and KILL when ranks are stopped
+    watchdog         after how long a silent run is looked at, and what is done if it hangs
     hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
+    notify           the command that is told of start, hang, failure and end; "": none; None: the configuration's
     strict           what else would be a warning beside a success is a failure
     threads          OMP_NUM_THREADS of each rank; None leaves it to planning
     bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
@@ -190,7 +200,9 @@ class Job(NamedTuple):
     parent_job_name: str | None = None
     conventions: tuple[str, ...] = ()
     grace: float = 10.0
+    watchdog: Watchdog = Watchdog()
     hang_timeout: float = 300.0
+    notify: str | None = None
     strict: bool = False
     threads: int | None = None
     bind: str = "auto"

@@ -80,6 +80,8 @@ class Plan(NamedTuple):
     grace       seconds between TERM and KILL
     silence     seconds without a sign of life after which a node counts as lost
     hang_timeout  seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never
+    watchdog_timeout  seconds without a sign of life of any rank after which the run is looked at; 0: never
+    watchdog_action   "report" or "stop": what is done about a run that hangs
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
     named       directories and files that ranks execute or load by the name that the submitting machine has for them
@@ -100,7 +102,7 @@ class Plan(NamedTuple):
     local       what each node gets ready on its own disk before its ranks start; None: nothing
     step        further words for what starts the agents on a scheduler's nodes
     data_parallel  "split" or "scale": ranks load what makes one training of a script for one process; None: nothing
-    inrank      packages of `inrank/` that ranks load with torch, in this order
+    inrank      packages of `inrank/` that ranks load as they start, and with torch, in this order
     rehearsal   what a rehearsal has in place of a cluster; None: the run is none
     secrets     names of the job's variables that are secrets, which only its ranks are to have
     strict      what else would be a warning beside a success is a failure
@@ -110,6 +112,7 @@ class Plan(NamedTuple):
     terminal    its only rank has the terminal, or the streams, of whoever submits, in place of a log
     shm_bytes   how much shared memory the job wants on each node; None: it does not say
     debugger    the rank that waits for a debugger; None: none does
+    notify      the command that the head's agent tells of the attempt's start, failure and end; "": none
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -134,6 +137,8 @@ class Plan(NamedTuple):
     grace: float = 10.0
     timeout: float | None = None
     hang_timeout: float = 300.0
+    watchdog_timeout: float = 0.0
+    watchdog_action: str = "report"
     rendezvous_timeout: float = 300.0
     silence: float = 45.0
     path: tuple[str, ...] = ()
@@ -165,6 +170,7 @@ class Plan(NamedTuple):
     shm_bytes: int | None = None
     terminal: bool = False
     debugger: int | None = None
+    notify: str = ""
     hidden: tuple[str, ...] = ()
 
     @property

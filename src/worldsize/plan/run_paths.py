@@ -41,6 +41,11 @@
     metrics/files-0000.jsonl  which files of TensorBoard the ranks of a node write, as its agent has seen
     samples/node-0000.jsonl   what a node's ranks use of CPUs, memory, network and GPUs
     facts/node-0000.json  what a node is made of, and what its ranks find installed
+    stacks/rank-00000.txt what a rank has written of its threads' stacks, when it was asked to; each opens its own
+    stacks/rank-00000.dump  what its Flight Recorder knew when it was asked; rank-00000.nccl.dump: NCCL's own recorder
+    stacks/nccl-rank-0    what that one knew when NCCL's watchdog gave a call up
+    notify.log            what the job's `notify` command has printed, call by call
+    hang.json             how the latest look at a silent run was judged
     hostfile              the nodes as other launchers want them listed
     launch/               what such a launcher starts first: it becomes the rank
     logs/rank-00000.times when the rank's log had how many bytes: a line of both numbers
@@ -103,11 +108,13 @@ class RunPaths:
         self.metrics_dir = self.attempt_dir + "/metrics"
         self.samples_dir = self.attempt_dir + "/samples"
         self.facts_dir = self.attempt_dir + "/facts"
+        self.stacks_dir = self.attempt_dir + "/stacks"
         self.steps_dir = self.attempt_dir + "/steps"
         self.errands = self.attempt_dir + "/errands"
         self.isolation = self.attempt_dir + "/isolation.json"
         self.disks = self.attempt_dir + "/disks"
         self.rank_notices = self.attempt_dir + "/notices.jsonl"
+        self.notify_log = self.attempt_dir + "/notify.log"
         self.hostfile = self.attempt_dir + "/hostfile"
         self.launch_dir = self.attempt_dir + "/launch"
 
@@ -120,6 +127,15 @@ class RunPaths:
 
     def exit_record(self, node_rank: int) -> str:
         return os.path.join(self.exit_dir, f"node-{node_rank:04d}.json")
+
+    def stacks_of_node(self, node_rank: int, number: int) -> str:
+        """What was seen of a node's ranks when they were looked at for the so-manieth time."""
+        return os.path.join(self.stacks_dir, f"node-{node_rank:04d}-{number:04d}.jsonl")
+
+    @property
+    def judged(self) -> str:
+        """How the latest look at a silent run was judged."""
+        return self.attempt_dir + "/hang.json"
 
     def agent_log(self, node_rank: int) -> str:
         return os.path.join(self.logs_dir, f"agent-{node_rank:04d}.log")

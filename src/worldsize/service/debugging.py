@@ -23,7 +23,7 @@ def with_terminal(plan: Plan) -> Plan:
             started = f"a job of {plan.world_size} ranks"
         hint = "--debugpy RANK of run attaches a debugger to one rank of any job"
         raise PlanError(f"only a rank that the agent starts can have the terminal, and this is {started}", None, hint)
-    return plan._replace(terminal=True, timeout=None, hang_timeout=0.0)
+    return plan._replace(terminal=True, timeout=None, hang_timeout=0.0, watchdog_timeout=0.0)
 
 
 def with_debugger(plan: Plan, rank: int, kind: str) -> Plan:
@@ -40,4 +40,4 @@ def with_debugger(plan: Plan, rank: int, kind: str) -> Plan:
     if plan.batch is not None:
         what = "a batch script starts its ranks itself"
         raise PlanError(what, where, "run the command of its srun: worldsize run --debugpy 0 -- COMMAND")
-    return plan._replace(debugger=rank, inrank=(*plan.inrank, DEBUGGER), hang_timeout=0.0)
+    return plan._replace(debugger=rank, inrank=(*plan.inrank, DEBUGGER), hang_timeout=0.0, watchdog_timeout=0.0)

@@ -19,6 +19,7 @@ Besides these the core calls
     node_disk       try_read_only(paths); the agents load the rest on the nodes
     checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
                     offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
+    notifications   what the agents load on the nodes
     metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
                     progress_text(paths), shown with its state; read_series(paths, every_rank, outside) ->
                     tuple[Series, …], current_points(series), series_row(series), read_node_samples(paths, node),
@@ -31,6 +32,8 @@ Besides these the core calls
     notebooks       html_of(runs), show_card(runs): what a notebook shows of a run, or of an array
     node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
                     new_command_path(share, prefix): of computes whose nodes files alone lead to
+    running_runs    find_reachable(name, verb), find_running(run, verb, status) -> RunningRun, whose node_command(argv,
+                    nodes) is executed beside the ranks; no_running_run_error(hint)
 """
 
 from __future__ import annotations
@@ -54,9 +57,11 @@ PROVIDERS = {
     "images": Provider("wings.provisioning.job_image", "running ranks in container images"),
     "node_disk": Provider("wings.provisioning.agent.read_only", "getting the nodes' disks ready"),
     "node_commands": Provider("wings.node_commands.by_files", "executing commands on nodes"),
+    "running_runs": Provider("wings.node_commands.running_runs", "executing commands on nodes"),
     "inputs": Provider("wings.staging.inputs", "downloading inputs"),
     "staging": Provider("wings.staging.offline", "`stage:`"),
     "checks": Provider("wings.checks.submission", "checking nodes"),
+    "notifications": Provider("wings.notify.agent.caller", "`notify`"),
     "metrics": Provider("wings.metrics.provider", "metrics"),
     "facts": Provider("wings.facts.provider", "what nodes are made of"),
     "pictures": Provider("wings.pictures.provider", "charts and pages"),

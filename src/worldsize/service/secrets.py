@@ -17,7 +17,7 @@ from worldsize.service.request import KeyOrigins
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
 
-_KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step")
+_KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step", "notify")
 """Of a plan, those that hold what a user wrote."""
 
 

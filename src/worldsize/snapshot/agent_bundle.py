@@ -18,6 +18,7 @@ from worldsize.version import VERSION
 
 _PACKAGES = ("agent", "common", "plan", "state", "trust")
 _MODULES = ("errors.py", "registry.py")
+_FOLDERS_OF_WINGS = ("agent", "judgement")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -87,13 +88,13 @@ def _sources() -> list[tuple[str, str, os.stat_result]]:
 
 
 def _sources_of_wings(wings: str) -> list[tuple[str, str, os.stat_result]]:
-    """The same of each wing's folder `agent`, with the empty `__init__.py` of the folders above it. A folder without
-    one is no wing: it may be what Python has left of one that was removed."""
+    """The same of those folders of each wing that travel, with the empty `__init__.py` of the folders above them. A
+    folder without one is no wing: it may be what Python has left of one that was removed."""
     found = []
-    for wing in sorted(os.listdir(wings)):
-        agent = os.path.join(wings, wing, "agent")
-        if os.path.isfile(os.path.join(agent, "__init__.py")):
-            found += _sources_below(agent, f"worldsize/wings/{wing}/agent/")
+    for wing, name in ((wing, name) for wing in sorted(os.listdir(wings)) for name in _FOLDERS_OF_WINGS):
+        folder = os.path.join(wings, wing, name)
+        if os.path.isfile(os.path.join(folder, "__init__.py")):
+            found += _sources_below(folder, f"worldsize/wings/{wing}/{name}/")
             above = [os.path.join(wings, wing, "__init__.py"), os.path.join(wings, "__init__.py")]
             found += [(path.replace(wings, "worldsize/wings", 1), path, os.stat(path)) for path in above]
     return list(dict.fromkeys(found))

@@ -40,7 +40,7 @@ def test_what_is_no_way_and_no_training_of_ours_is_refused(cli: Cli) -> None:
 
 
 def test_nothing_of_it_is_there_when_not_asked_for(cli: Cli) -> None:
-    plain = cli.run("--", "python", "-c", "import sys; assert 'worldsize_inrank' not in sys.modules")
-    assert not os.path.exists(cli.path(plain, "inrank", "worldsize_inrank"))
+    plain = cli.run("--", "python", "-c", "import sys; assert 'worldsize_inrank.import_hook' not in sys.modules")
+    assert os.listdir(cli.path(plain, "inrank", "worldsize_inrank")) == ["hangs"]
     asked_for = cli.run("--data-parallel", "--", "python", "-c", "import sys; assert 'torch' not in sys.modules")
     assert os.path.exists(cli.path(asked_for, "inrank", "worldsize_inrank", "data_parallel", "__init__.py"))

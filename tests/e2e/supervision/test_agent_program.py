@@ -381,3 +381,42 @@ def test_who_started_an_agent_is_missed_where_a_launcher_waits_for_it(agents):
     assert processes.start_time(stray) is None and not marked(run.paths.run_id)
     assert run.state() == ("FAILED", "NODE_FAILURE")
     starter.wait()
+
+
+TELL = "cat >> ../told"
+
+
+def told(run: Agents) -> list[tuple[str, str, int, bool | None]]:
+    with open(os.path.join(run.paths.root, "told")) as file:
+        messages = [json.loads(line) for line in file]
+    return [(each["event"], each["state"], each["attempt"], each.get("may_restart")) for each in messages]
+
+
+def test_each_attempt_tells_its_start_failure_and_end(agents):
+    run = agents("exit $((RANK * (1 - WORLDSIZE_ATTEMPT)))", nodes=2, ranks=1, notify=TELL)
+    for attempt in ("0", "1"):
+        nodes = run.head("--attempt", attempt), run.start("--node-rank", "1", "--attempt", attempt)
+        assert [run.ended(node)[0] for node in nodes] == [1 - int(attempt)] * 2
+    first, second = told(run)[:-2], told(run)[-2:]
+    assert first[-2:] == [("failure", "FAILED", 0, False), ("end", "FAILED", 0, False)]
+    assert first[:-2] in ([], [("start", "RUNNING", 0, None)]), "the other node may have failed before"
+    assert second == [("start", "RUNNING", 1, None), ("end", "SUCCEEDED", 1, False)]
+
+
+def test_the_keeper_tells_of_the_end_of_an_agent_that_is_killed(agents):
+    run = agents("echo up; exec sleep 60", nodes=1, ranks=1, notify=TELL)
+    agent = run.head()
+    until(lambda: os.path.exists(run.paths.events(0)) and run.pid_of_first_rank())
+    with open(run.paths.events(0)) as file:
+        os.kill(json.loads(file.readline())["pid"], signal.SIGKILL)
+    run.ended(agent)
+    assert told(run)[-2:] == [("failure", "FAILED", 0, True), ("end", "FAILED", 0, True)]
+
+
+def test_an_end_that_a_scheduler_asked_for_may_be_followed_by_another_attempt(agents):
+    run = agents("echo up; exec sleep 60", nodes=1, ranks=1, notify=TELL)
+    agent = run.head()
+    until(lambda: os.path.exists(run.paths.rank_log(0)) and "up" in run.log(0))
+    agent.send_signal(signal.SIGTERM)
+    run.ended(agent)
+    assert told(run) == [("start", "RUNNING", 0, None), ("end", "CANCELLED", 0, True)]

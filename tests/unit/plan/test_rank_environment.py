@@ -166,12 +166,17 @@ def test_the_gpus_of_a_node_are_told_where_they_are_known():
         assert name not in convention_variables(context_of(plan_of(1, 2, gpus=gpus), 0))
 
 
+def test_ranks_know_whether_their_run_is_watched():
+    watched = convention_variables(context_of(plan_of(1, 2, watchdog_timeout=300.0), 1))
+    assert watched["WORLDSIZE_WATCHDOG"] == "300"
+
+
 def test_the_table_names_each_variable_once_and_says_what_it_means():
     names = [variable.name for variable in VARIABLES]
     assert len(names) == len(set(names))
     of_frameworks = {variable.name for variable in VARIABLES if variable.convention not in ("worldsize", *CONVENTIONS)}
     of_frameworks |= {"JAX_LOCAL_DEVICE_IDS", "WORLDSIZE_HOSTFILE", "WORLDSIZE_DATA_PARALLEL", "SLURM_GPUS_ON_NODE"}
-    of_frameworks.add("WORLDSIZE_DEBUGGER")
+    of_frameworks |= {"WORLDSIZE_DEBUGGER", "WORLDSIZE_WATCHDOG"}
     of_rehearsals = {"WORLDSIZE_INRANK", "WORLDSIZE_VIRTUAL_GPUS", "WORLDSIZE_HEAD"}
     always = set(expected(0, 2, 1)) | set(expected(0, 1, 1)) | set(IN_ARRAY) | set(ON_SLURM_ALONE)
     assert set(names) - of_frameworks - of_rehearsals == always

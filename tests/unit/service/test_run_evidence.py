@@ -98,7 +98,7 @@ def test_a_variable_that_the_job_masks_is_masked(paths, monkeypatch, tmp_path) -
 def test_damaged_files_are_no_evidence_and_no_error(paths) -> None:
     chance = random.Random(20261129)
     files = [paths.rank_log(0), paths.rank_log(1), paths.rank_error(1), paths.events(1), paths.exit_record(0)]
-    files += [paths.batch_log, paths.agent_log(0), paths.rank_times(1)]
+    files += [paths.batch_log, paths.agent_log(0), paths.rank_times(1), paths.judged]
     pieces = [b"\0", b"\xff\xfe", b"{", b'"time":', b"NaN", b"\r", b"\n", b"[" * 3000, b"1e999", b"Killed", b"\x1b[31m"]
     for _ in range(60):
         for path in files:

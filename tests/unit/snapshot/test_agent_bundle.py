@@ -82,7 +82,7 @@ def test_holds_the_nodes_side_and_nothing_else(made):
     packages = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert packages - {"wings"} == {"agent", "common", "plan", "state", "trust"}
     in_wings = {name.split("/")[3] for name in names if name.startswith("worldsize/wings/") and name.count("/") > 2}
-    assert in_wings <= {"agent", "__init__.py", "__init__.pyc"}
+    assert in_wings <= {"agent", "judgement", "__init__.py", "__init__.pyc"}
     sources = {name for name in names if name.endswith(".py")}
     compiled = {name + "c" for name in sources if name not in ("__main__.py", "worldsize/__init__.py")}
     assert names - sources == compiled

@@ -51,7 +51,6 @@ class HeadPeers(Peers):
         self._hosts: tuple[Host, ...] | None = None
         self._ready: dict[int, int] = {}
         self._going = 0
-        self._done: set[int] = set()
         self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
 
@@ -89,15 +88,15 @@ class HeadPeers(Peers):
             self._call_listener(node_rank, message)
         elif kind == "done":
             self.check_standstill = True
-            self._done.add(node_rank)
+            self.done_nodes.add(node_rank)
         elif kind == HELLO and self._verdict is not None:
             self._channel.send_to(node_rank, "verdict", **self._verdict.fields())
-        elif kind == GONE and node_rank not in self._done:
+        elif kind == GONE and node_rank not in self.done_nodes:
             return self._handle_lost_node(node_rank, "its agent is gone (connection lost)")
         return None
 
     def _handle_lost_node(self, node_rank: int, what: str) -> PeerVerdict | None:
-        self._done.add(node_rank)
+        self.done_nodes.add(node_rank)
         if self._verdict is not None or len(self.lost_nodes) >= self.spare_nodes:
             known = self._channel.hosts.get(node_rank)
             return PeerVerdict(lost_node_verdict(NODE_LOST, node_rank, what, known.name if known else ""))
@@ -115,7 +114,7 @@ class HeadPeers(Peers):
         """Nodes that never joined are not waited for, unless they are expected: then the head that they look for would
         be gone."""
         expected = range(1, self._nodes) if self._hosts or self.expects_all else self._channel.hosts
-        return late or self._done.issuperset(expected)
+        return late or self.done_nodes.issuperset(expected)
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping", watch=self.check_standstill)
@@ -129,7 +128,7 @@ class HeadPeers(Peers):
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """A node's report counts once: a node that does not repeat it may have gone on meanwhile."""
         said, self._idle = self._idle, {}
-        left = set(range(1, self._nodes)) - self._done
+        left = set(range(1, self._nodes)) - self.done_nodes
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
 
     def reset_silence(self) -> None:

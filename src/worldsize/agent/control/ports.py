@@ -16,6 +16,12 @@ from worldsize.trust.keys import user_key
 
 _TRIES = 200
 
+RAS_VARIABLE = "NCCL_RAS_ADDR"
+"""Where NCCL's RAS listens on each node: HOST:PORT. Its own default is one port for all runs."""
+
+_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""What a node has whose GPUs NCCL, or RCCL, can use."""
+
 
 class PortReservation:
     """A port that is reserved for this process: nothing listens on it, and the kernel does not assign it by itself.
@@ -84,3 +90,17 @@ def reserve_ports(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
     """Reserve the ports that the plan wants on this node, beside the head's. Raises RendezvousError, OSError."""
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))
+
+
+def reserve_ras_port(plan: Plan, environ: Mapping[str, str]) -> PortReservation | None:
+    """Reserve a port of this node for NCCL's RAS in the ranks, so that whoever asks there reaches this run; None where
+    the run is not watched or the node has no GPUs, where the user has named a place, and where no port is to be had.
+    What a run that this one was started in has named is not the user's."""
+    is_named = RAS_VARIABLE in environ and "WORLDSIZE_RUN_DIR" not in environ
+    has_gpus = any(map(os.path.exists, _GPUS)) if plan.gpus is None else plan.gpus > 0
+    if not plan.watchdog_timeout or not has_gpus or is_named:
+        return None
+    try:
+        return PortReservation()
+    except (RendezvousError, OSError):
+        return None

@@ -45,6 +45,7 @@ class Peers:
     listeners         by topic: called with the rank of the node that has told something, and the text
     spare_nodes       how many nodes may be lost from now on
     expects_all       whether nodes that have not joined are on their way, and are told of a verdict that came before
+    done_nodes        on the head: the other nodes that have told that nothing of the run is left on them, or are lost
     lost_nodes        the nodes that were lost, and that the run goes on without
     clock             how far this node's clock is ahead of the head's, once that was measured; None on the head
     """
@@ -57,6 +58,7 @@ class Peers:
         self.listeners: dict[str, Callable[[int, str], None]] = {}
         self.spare_nodes = 0
         self.expects_all = False
+        self.done_nodes: set[int] = set()
         self.lost_nodes: tuple[int, ...] = ()
         self.clock: ClockOffset | None = None
 

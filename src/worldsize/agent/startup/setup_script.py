@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from io import BufferedRandom
 
 from worldsize.agent.posix.processes import signal_group
-from worldsize.common.atomic_files import read_tail
-from worldsize.common.named_tuple import Any
+from worldsize.common.atomic_files import Descriptor, open_unnamed_file, read_tail
 from worldsize.errors import RunFailed
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
@@ -69,14 +68,8 @@ def _open_unnamed_file() -> BufferedRandom:
     number is one that setup lines do not use for files of their own."""
     import fcntl
 
-    try:
-        made: Any = open(os.memfd_create("environment"), "w+b")
-    except (AttributeError, OSError):
-        import tempfile
-
-        made = tempfile.TemporaryFile()
-    with made:
-        return open(fcntl.fcntl(made.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
+    with Descriptor(open_unnamed_file("environment")) as made:
+        return open(fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _HIGH), "w+b")
 
 
 def _failure_text(log: str, code: int) -> str:

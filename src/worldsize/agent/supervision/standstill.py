@@ -104,7 +104,8 @@ class StandstillDetector:
         with 0."""
         if not self._peers.check_standstill:
             return None
-        seconds = self._idleness.seconds(_sample(self._paths, living, now), living)
+        sample = sample_node(self._paths, living, processes.children(), now)
+        seconds = self._idleness.seconds(sample, living)
         waiting = [rank for process in living.values() for rank in process.ranks]
         return hang_failure(self._plan, self._peers.share_standstill((waiting, seconds)))
 
@@ -128,9 +129,10 @@ def _ranks_text(ranks: Sequence[int]) -> str:
     return "rank{} {}".format("" if len(ranks) == 1 else "s", ",".join(span_words(ranks)))
 
 
-def _sample(paths: RunPaths, living: Mapping[int, Process], now: float) -> Sample:
+def sample_node(paths: RunPaths, living: Mapping[int, Process], roots: Iterable[int], now: float) -> Sample:
+    """A sample of the living processes of ranks, and of the work of the trees of `roots`."""
     logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
-    return Sample(now, tuple(map(_size, sorted(logs))), {pid: process_activity(pid) for pid in processes.children()})
+    return Sample(now, tuple(map(_size, sorted(logs))), {pid: process_activity(pid) for pid in roots})
 
 
 def _size(path: str) -> int:

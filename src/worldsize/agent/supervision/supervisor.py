@@ -15,18 +15,20 @@ import time
 from collections.abc import Mapping
 
 from worldsize.agent.control.meeting import make_peers
-from worldsize.agent.control.ports import reserve_ports
+from worldsize.agent.control.ports import RAS_VARIABLE, reserve_ports, reserve_ras_port
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import LeaderTracker
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full
+from worldsize.agent.outcome.notifications import Notifications
 from worldsize.agent.outcome.rank_failure import without_secrets
 from worldsize.agent.outcome.verdict import Verdict, failure_verdict
 from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
+from worldsize.agent.supervision.hang_watch import HangWatch
 from worldsize.agent.supervision.heartbeat import Heartbeat
 from worldsize.agent.supervision.rank_observers import RankObservers
 from worldsize.agent.supervision.rank_processes import RankProcesses
@@ -68,12 +70,16 @@ class Supervisor:
         lifeline: int | None = None,
         address: str | None = None,
         kept: bool = False,
+        notifications: Notifications | None = None,
     ) -> None:
         """`lifeline`: held by a local run's conductor, or by this agent's keeper where the agent is `kept`."""
         self.plan = plan = rendezvous.with_launcher(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
         self.rendezvous = rendezvous
+        self._ras_port = reserve_ras_port(plan, environ)
+        if self._ras_port:
+            environ = {**environ, RAS_VARIABLE: f"localhost:{self._ras_port.port}"}
         self.environ = environ
         self.started = time.time()
         self._host = Host(processes.host_name(), os.cpu_count() or 1)
@@ -84,6 +90,8 @@ class Supervisor:
         self._recorder = NodeRecorder(paths, node_rank, len(self.node.ranks))
         self._ranks = RankProcesses()
         self._selector = selectors.DefaultSelector()
+        self._notifications = notifications if notifications is not None and node_rank == 0 else Notifications()
+        self._notifications.attach(self._recorder, self._selector)
         endpoint, nodes = rendezvous.endpoint(paths), len(plan.agents)
         self._peers = make_peers(self._host, node_rank, rendezvous, head, endpoint, nodes, self._selector)
         if plan.leaders and node_rank == 0:
@@ -105,8 +113,9 @@ class Supervisor:
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
         self._observers = RankObservers(self._ranks, self._recorder)
+        self._hang_watch = HangWatch(self._ranks, self._peers, self._recorder, self.end)
         joining = Part(self._joining.deadline, self._decide_joining)
-        self._parts = [*self.end.parts, joining, beat.part, *self._observers.parts]
+        self._parts = [*self.end.parts, joining, beat.part, *self._observers.parts, self._hang_watch.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
             self._rule = rule = load_trials("trial").Trial(plan, paths)
@@ -191,6 +200,7 @@ class Supervisor:
             self._recorder.write_event("clock", **self._peers.clock._asdict())
         here = self._ended_ranks.hosts.count(self._host.name)
         self._observers.plan(self.plan, self.paths, self.node, self.environ, here, self._is_local)
+        self._hang_watch.plan_first(self.plan, self.paths, self.node.node_rank)
         if self.plan.errands:
             from worldsize.registry import find_module  # few runs need it, and ranks start first
 
@@ -292,6 +302,7 @@ class Supervisor:
                 self._recorder, failure, None if is_own else self.plan.argv, self.environ, self.started, pids
             )
         self._observers.finish()
+        self._hang_watch.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
         if rule is not None:
             rule.write_record(failure)
@@ -302,7 +313,10 @@ class Supervisor:
             rule.write_outputs()  # it reads all trials: an agent killed here has its exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
+        if code:  # the other nodes wait for this one meanwhile: a scheduler may kill what is left once one has failed
+            self._notifications.tell_end()
         self._peers.close(found)
+        self._notifications.tell_end()
         if self._preparations is not None:
             self._preparations.close()
         return code

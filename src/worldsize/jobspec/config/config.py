@@ -78,6 +78,7 @@ class Config(NamedTuple):
     environments     named ones, each as a job's `environment:` is read
     environment_map  what names of Azure's mean here; "*" in a name stands for anything
     conda            "channels" of environments that name none, and the "channel_alias"
+    notify           the command that is told of runs whose jobs name none; "": none
     azure            what names of Azure's mean here: "computes" and "data", each from names to what they stand for
     notices          what a person should know of these files, such as one that does not count
     unusable         why computes cannot be used whose types are other packages', by name
@@ -92,6 +93,7 @@ class Config(NamedTuple):
     environments: Mapping[str, Any] = {}
     environment_map: Mapping[str, str] = {}
     conda: Mapping[str, Any] = {}
+    notify: str = ""
     azure: Mapping[str, Mapping[str, str]] = {}
     notices: tuple[str, ...] = ()
     unusable: Mapping[str, ConfigError] = {}

@@ -41,6 +41,7 @@ TOP_KEYS: Keys = {
     "default_compute": Key("text", "The compute of jobs that name none.", blank=False, harmless=True),
     "compute": Key("any", "The computes, a table each."),
     "envs_dir": Key("path", "Where environments are built.", blank=False),
+    "notify": Key("text", "The command that is told of runs whose jobs name none."),
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""

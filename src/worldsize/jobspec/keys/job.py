@@ -58,6 +58,15 @@ RESOURCES: Keys = {
 LIMITS: Keys = {
     "timeout": Key("number", "Seconds after which the run is cancelled.", above=0, maximum=MAX_SECONDS, quoted=True),
 }
+WATCHDOG: Keys = {
+    "timeout": Key(
+        "number",
+        "Seconds without a sign of life of any rank after which the run is looked at; 0: never.",
+        minimum=0,
+        maximum=MAX_SECONDS,
+    ),
+    "action": Key("text", "What is done about a run that hangs: report, or stop it.", choices=("report", "stop")),
+}
 QUEUE_SETTINGS: Keys = {
     "job_tier": Key("text", "The service's tier.", choices=("spot", "basic", "standard", "premium", "null")),
     "priority": Key("text", "The service's priority.", choices=("low", "medium", "high")),
@@ -119,6 +128,7 @@ JOB: Keys = {
     "compute": Key("text", "Where to run: the name of a compute.", blank=False),
     "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
     "limits": Key("object", "When to give up.", keys=LIMITS),
+    "watchdog": Key("object", "When a run that is silent counts as one that hangs, and what is done.", keys=WATCHDOG),
     "inputs": Key("inputs", "Values and data that ${{inputs.name}} stands for."),
     "input_types": Key("objects", "What the values of inputs have to be.", keys=INPUT_TYPE),
     "outputs": Key("outputs", "What the job leaves behind; ${{outputs.name}} is a writable directory."),
@@ -134,6 +144,7 @@ JOB: Keys = {
         minimum=0,
         maximum=MAX_SECONDS,
     ),
+    "notify": Key("text", "The bash command that is told of each run's start, hang, failure and end; empty: none."),
     "strict": Key(
         "flag", "An uncaught exception, a failed step or a process left behind fails a run whose ranks ended with 0."
     ),

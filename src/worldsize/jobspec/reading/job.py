@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
-from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, command_text
+from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, Watchdog, command_text
 from worldsize.jobspec.keys.job import (
     FOR_THE_SERVICE_IN_INPUTS,
     INPUT,
@@ -54,7 +54,7 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
         from worldsize.jobspec.batch_script import script_reader
 
         values = script_reader().with_script_values(nodes, values, report)
-    for name, type_ in (("resources", Resources), ("limits", Limits)):
+    for name, type_ in (("resources", Resources), ("limits", Limits), ("watchdog", Watchdog)):
         if name in values:
             values[name] = type_(**values[name])
     if "input_types" in values:

@@ -22,6 +22,7 @@ from worldsize.service.runs.scheduler_record import read_scheduler_record
 from worldsize.service.runs.start_failures import attempt_lines, slurm_time
 from worldsize.state.clocks import offset_of_events
 from worldsize.state.exit_records import read_events, read_exits
+from worldsize.state.hang import Hang, read_hang, with_texts
 from worldsize.state.records import RankExit, Status
 
 _LINES, _FEWEST_LINES = 300, 5
@@ -45,7 +46,8 @@ _LAUNCHERS = ("mpirun", "srun")
 
 
 def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | None:
-    """Why the run ended; None of one that succeeded or goes on. What it quotes is masked as the failure screen is."""
+    """Why the run ended, or stands still; None of one that succeeded or goes on. What it quotes is masked as the
+    failure screen is."""
     explanation = explain(read_evidence(paths, plan, status))
     if explanation is None:
         return None
@@ -87,7 +89,19 @@ def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
         plan.rehearsal is not None,
         _known({node: _comparison(each) for node, each in events.items()}),
         read_scheduler_record(paths, status),
+        _hang(paths, plan, mask),
     )
+
+
+def _hang(paths: RunPaths, plan: Plan, mask: Any) -> Hang | None:
+    """The hang that the watch found last, its place in the user's code as that of an exception."""
+    hang = read_hang(paths, plan.world_size)
+    if hang is None:
+        return None
+    if hang.place is not None:
+        file, line, function = hang.place
+        hang = hang._replace(place=(_file_in_code(file, paths.code) or file, line, function))
+    return with_texts(hang, mask)
 
 
 def _rank_ends(paths: RunPaths, plan: Plan, mask: Any) -> Iterator[RankEnd]:

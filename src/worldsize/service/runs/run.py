@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY = 0.25
 _PAUSE = 0.1
 _NOTICED_WITHIN = 3.0
+_TOLD_WITHIN = 6.0
 SHORTEST_MEASURED = 60.0
 """Seconds that an attempt takes at least, for its efficiency to be told."""
 
@@ -181,6 +182,16 @@ class Run(SubmittedRuns):
         while self.compute.observe([handle])[0].phase == "running" and time.monotonic() < deadline:
             time.sleep(_PAUSE)
         self.end_remains()
+
+    def wait_for_notify(self) -> None:
+        """Wait for the command of `notify`, but not for long, once a local run has ended: where this process is the
+        first of a container, or of a scheduler's job, nothing outlives it."""
+        handle = self.native() if self.has_plan() and self.plan.notify else None
+        if handle is None or "local" not in self.compute.capabilities or not self.look().final:
+            return
+        deadline = time.monotonic() + _TOLD_WITHIN
+        while self.compute.observe([handle])[0].phase == "running" and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
 
     def logs(self, rank: int | None = None) -> str:
         """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""

@@ -147,6 +147,10 @@ def _compared(fields: dict[str, Any]) -> str:
     return f"{fields['what']} {fields['name']}, which a rank of another node did not find, {there}"
 
 
+def _stuck(fields: dict[str, Any]) -> str:
+    return f"the run has stood still for {fields['seconds']:.0f} s ({fields['standing']}): {fields['sentence']}"
+
+
 _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "agent_started": lambda fields: f"agent started on {fields['host']}, process {fields['pid']}",
     "ranks_started": _started,
@@ -157,6 +161,8 @@ _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "prepared": lambda fields: f"prepared in {fields['seconds']:.1f} s",
     "kernel": lambda fields: f"its kernel: {fields['text']}",
     "notice": lambda fields: f"notice: {fields['text']}",
+    "stuck": _stuck,
+    "resumed": lambda fields: "the run goes on: there are signs of life again",
     "unjoined": lambda fields: f"has not joined: {fields['text']}",
     "agent_ended": lambda fields: "agent ended",
 }

@@ -71,6 +71,8 @@ def make_plan(
         gpus=facts.gpus_per_node,
         grace=job.grace,
         hang_timeout=job.hang_timeout,
+        watchdog_timeout=job.watchdog.timeout,
+        watchdog_action=job.watchdog.action,
         timeout=job.limits.timeout,
         strict=job.strict,
         kept=_kept_variables(_conventions(job, arrangement), facts),

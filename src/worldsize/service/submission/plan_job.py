@@ -84,7 +84,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         loaded = paths_of_environment(plan, path, environment, found)
     plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
-    plan = with_check(plan, request, job, facts)
+    plan = with_check(_with_notify(plan, job, request.config.notify), request, job, facts)
     if request.terminal or request.debugger is not None:
         from worldsize.service.debugging import with_debugger, with_terminal
 
@@ -136,6 +136,16 @@ def _with_provisions(
 
     settings = request.config.computes[plan.compute]._replace(offline=offline)
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
+
+
+def _with_notify(plan: Plan, job: Job, configured: str) -> Plan:
+    """`plan` with the command that is told of the run. ConfigError where this installation is without it."""
+    command = (configured if job.notify is None else job.notify).strip()
+    if command:
+        from worldsize.service.providers import provider
+
+        provider("notifications")
+    return plan._replace(notify=command)
 
 
 def _require_providers(job: Job, plan: Plan) -> None:

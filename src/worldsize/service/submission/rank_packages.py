@@ -21,7 +21,10 @@ from worldsize.registry import missing_error, source_file
 from worldsize.service.debugging import DEBUGGER
 from worldsize.trust.directories import make_directories
 
-_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel", DEBUGGER: "debugger"}
+_STACKS = "hangs"
+"""The package by which ranks write their stacks: in each run, where this installation has it."""
+
+_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel", DEBUGGER: "debugger", _STACKS: "hangs"}
 """By a package's name in a plan: the wing that holds it, which is also what to call it."""
 
 HOOK = "inrank/sitecustomize.py"
@@ -47,14 +50,19 @@ PROGRAMS = "inrank/bin"
 
 
 def packages_of(job: Job, debugger: int | None = None) -> tuple[str, ...]:
-    """The packages that the job asks for, in the order in which torch is changed, and the one for the rank that is to
-    wait for a debugger. ConfigError for one that this installation is without."""
+    """The packages that the job asks for, in the order in which torch is changed, the one for the rank that is to wait
+    for a debugger, and the one that each run has. ConfigError for one that is asked for and this installation is
+    without."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel, DEBUGGER: debugger}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
-        if not os.path.isfile(os.path.join(_folder(name), "__init__.py")):
+        if not _is_there(name):
             raise missing_error(f"`{_WINGS[name]}`")
-    return found
+    return (*found, _STACKS) if _is_there(_STACKS) else found
+
+
+def _is_there(package: str) -> bool:
+    return os.path.isfile(os.path.join(_folder(package), "__init__.py"))
 
 
 def _folder(package: str) -> str:
@@ -65,7 +73,7 @@ def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
     """The sources of the modules that ranks find in their run, by their names there: the exception hook, and the
     modules of packages."""
     found = {HOOK: source_file(*HOOK.split("/"))}
-    if packages:
+    if set(packages) - {_STACKS}:  # which the hook loads without it
         found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
     for package in packages:
         root = _folder(package)

@@ -81,7 +81,9 @@ class CommandJob:
         additional_includes: Sequence[str | PathLike[str]] | None
         conventions: Sequence[str] | None
         grace: float | None
+        watchdog: Mapping[str, Any] | None
         hang_timeout: float | None
+        notify: str | None
         strict: bool | None
         threads: int | None
         bind: str | None
@@ -254,7 +256,9 @@ def command(
     additional_includes: Sequence[str | PathLike[str]] | None = None,
     conventions: Sequence[str] | None = None,
     grace: float | None = None,
+    watchdog: Mapping[str, Any] | None = None,
     hang_timeout: float | None = None,
+    notify: str | None = None,
     strict: bool | None = None,
     threads: int | None = None,
     bind: str | None = None,

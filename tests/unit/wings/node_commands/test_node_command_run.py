@@ -214,6 +214,14 @@ def test_what_cannot_be_executed_is_told() -> None:
     assert (listener.err, listener.codes) == ("worldsize: no-such-command: command not found\n", {0: 127})
 
 
+def test_words_of_a_python_are_given_to_the_one_that_executes_this() -> None:
+    listener = Listener(lambda listener: "")
+    words = ["-I", "-c", "import sys; print(sys.executable, *sys.argv[1:])", "a b"]
+    order = {"argv": words, "python": True, "cwd": "/", "plan": None, "set": {"PATH": "/nowhere"}, "grace": GRACE}
+    NodeCommandRun(order, [0], listener, listener.clock).run()  # type: ignore[arg-type]
+    assert (listener.out, listener.codes) == ("%s a b\n" % sys.executable, {0: 0})
+
+
 def test_a_command_is_found_and_refused_as_a_shell_does(tmp_path: Path) -> None:
     """By the first of its PATH that may be executed; a directory of that name, or a file on PATH, is no command."""
     plain, found = tmp_path / "plain", tmp_path / "found"
