@@ -37,7 +37,7 @@ CHECK = $(BIN)/python -m pytest -q -p no:cacheprovider --collect-only >/dev/null
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs causes messages clean
+.PHONY: help demo setup environments system test test-fast test-all test-changed test-pythons test-azure fuzz chaos audit lint bench docs causes hangs messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ docs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.st
 
 causes: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## the pages of docs/causes/, from the tables of signatures and runs that fail (PAGE=gpus for one, PAGE=slurm for the screens of Slurm)
 	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m $(if $(filter slurm,$(PAGE)),causes.slurm_pages,causes.pages $(PAGE))
+
+hangs: $(VENV)/.stamp-base $(VENV)/.stamp-extras $(VENV)/.stamp-torch $(VENV)/.stamp-test ## docs/hangs.md: whom the watchdog names in runs that hang (HANGS='--healthy', '--slurm', or how the ids of cases begin)
+	@PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=tests $(BIN)/python -m hangs $(HANGS)
 
 messages: ## every message of the program, once, by file (WORDS='…' for those with these words in them)
 	@'$(PYTHON)' scripts/list_messages.py $(WORDS)

@@ -147,6 +147,7 @@ some_jobs = st.fixed_dictionaries(
         "conventions": st.lists(st.sampled_from(CONVENTIONS), max_size=3).map(tuple),
         "grace": st.integers(0, 100) | st.floats(0, 100),
         "hang_timeout": st.integers(0, 1000) | st.floats(0, 1000),
+        "notify": st.none() | texts,
         "strict": st.booleans(),
         "threads": st.none() | st.integers(1, 64),
         "bind": st.sampled_from(["auto", "none"]),

@@ -19,6 +19,7 @@ PARTS = {
     "unit": "unit",
     "e2e": "local",
     "causes": "local",
+    "hangs": "local",
     "slurm": "slurm",
     "hpcpack": "hpcpack",
     "azure": "azure",

@@ -8,7 +8,7 @@ from causes.tables.cases import CASES
 from causes.tables.slurm_cases import SLURM_CASES
 
 WITHOUT_SCREEN = {"rejected"}
-"""What happens where nothing has started yet: `submit` itself refuses the job, and prints why."""
+"""`rejected` happens where nothing has started yet: `submit` itself refuses the job, and prints why."""
 
 
 @pytest.mark.parametrize("page", TITLES)

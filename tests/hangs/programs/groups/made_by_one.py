@@ -1,0 +1,18 @@
+"""One rank alone makes a group; the others, who are not in it, leave that out and go on."""
+
+import torch.distributed as dist
+from model import batch, ddp, start
+from ranks import STEPS, about_to_hang, hangs, say
+
+start()
+net, optimizer = ddp()
+for step in range(STEPS):
+    if hangs(step):
+        about_to_hang()
+        dist.new_group()  # here
+    loss = net(batch(step)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()  # others
+    optimizer.step()
+    say("step %d: loss %.4f" % (step, loss))
+dist.destroy_process_group()

@@ -1,0 +1,14 @@
+"""One rank calls Barrier where the others call Allreduce."""
+
+import numpy as np
+from mpi4py import MPI
+from ranks import STEPS, about_to_hang, begin, hangs, say
+
+begin()
+world = MPI.COMM_WORLD
+for step in range(STEPS):
+    if hangs(step):
+        about_to_hang()
+        world.Barrier()  # here
+    world.Allreduce(MPI.IN_PLACE, np.ones(1000))  # others
+    say("step %d" % step)
