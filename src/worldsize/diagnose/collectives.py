@@ -6,47 +6,21 @@ NCCL's watchdog tells in which call, by number and kind, each rank was.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from worldsize.common.named_tuple import NamedTuple
-from worldsize.diagnose.evidence import Line, RunEvidence
-
-_WATCHDOG = re.compile(
-    r"\[Rank (\d{1,9})\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d{1,18}), OpType=(\w+)"
-)
+from worldsize.diagnose.evidence import RunEvidence
+from worldsize.state.collective_calls import Call, odd_ranks, watchdog_calls
 
 
-class Call(NamedTuple):
-    """A collective call of NCCL: its number in its group, and its kind."""
-
-    number: int
-    kind: str
-
-
-def watchdog_calls(lines: Mapping[int, Sequence[Line]]) -> dict[int, Call]:
-    """By rank, the first call that its watchdog gave up. Only a rank's own words about itself count."""
-    found: dict[int, Call] = {}
-    for rank, said in lines.items():
-        for line in said:
-            match = _WATCHDOG.search(line.text)
-            if match is not None and int(match[1]) == rank:
-                found.setdefault(rank, Call(int(match[2]), match[3]))
-    return found
-
-
-def odd_ranks(calls: Mapping[int, Call]) -> list[int]:
-    """The ranks that were in another call than most; none where all were in one, or no call has a majority."""
-    counts = Counter(calls.values())
-    most, number = counts.most_common(1)[0] if counts else (None, 0)
-    return sorted(rank for rank, call in calls.items() if call != most) if number * 2 > len(calls) else []
+def calls_given_up(evidence: RunEvidence) -> dict[int, Call]:
+    """By rank, the first call that NCCL's watchdog gave up, as its log says."""
+    return watchdog_calls({rank: [line.text for line in lines] for rank, lines in evidence.lines.items()})
 
 
 def missing_ranks(evidence: RunEvidence, waiting: Sequence[int]) -> tuple[int, ...]:
     """The ranks that did not come where `waiting` waited: those that the watchdog saw elsewhere, else those that said
     nothing of it. None where these are not the fewer: the run may have ended before all had spoken."""
-    odd = odd_ranks(watchdog_calls(evidence.lines))
+    odd = odd_ranks(calls_given_up(evidence))
     if odd:
         return tuple(odd)
     silent = tuple(end.rank for end in evidence.ends if end.rank not in set(waiting))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worldsize.diagnose.cause_record import PRINTED_BEFORE, UNKNOWN, Cause
-from worldsize.diagnose.collectives import odd_ranks, watchdog_calls
+from worldsize.diagnose.collectives import calls_given_up
 from worldsize.diagnose.evidence import Observation, RunEvidence
 from worldsize.diagnose.reasons import HANG, HANG_HINTS
 from worldsize.diagnose.signatures.signature import Role
 from worldsize.diagnose.waiting import node_of
+from worldsize.state.collective_calls import odd_ranks
 from worldsize.state.hang import SILENT, WITNESSES, Hang
 from worldsize.state.records import Reason
 
@@ -87,7 +88,7 @@ def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> b
     """Whether the messages of the ranks and of NCCL's watchdog agree with the hang: they name no other rank, and no
     rank that did not enter a call timed out in one."""
     named = {rank for each in said if each.id in _TIMED_OUT and each.role == Role.CASCADE for rank in each.match.whose}
-    odd = odd_ranks(watchdog_calls(evidence.lines))
+    odd = odd_ranks(calls_given_up(evidence))
     own = set(hang.ranks)
     if not named <= own or not own.issuperset(odd):
         return False
