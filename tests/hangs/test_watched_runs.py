@@ -49,8 +49,9 @@ def parameters(cases: Iterable[HangCase], quick: Collection[str]) -> list[Any]:
 
 
 def is_judged_as_before(found: Outcome) -> bool:
-    """Whether the case is named, where the page says so; nobody may be named wrongly."""
-    known = read_results()[found.where, found.case]
+    """Whether the case is named, where the page says so, of this machine if not of Slurm; nobody may be named wrongly."""
+    results = read_results()
+    known = results.get((found.where, found.case), results[LOCAL, found.case])
     return found.outcome != WRONG and (found.outcome in NAMED or known.outcome not in NAMED)
 
 
