@@ -49,7 +49,7 @@ def parameters(cases: Iterable[HangCase], quick: Collection[str]) -> list[Any]:
 
 
 def is_judged_as_before(found: Outcome) -> bool:
-    """Whether the case is named, where the page says so, of this machine if not of Slurm; nobody may be named wrongly."""
+    """Whether the case is named where the page says so, for this machine if not for Slurm; nobody is named wrongly."""
     results = read_results()
     known = results.get((found.where, found.case), results[LOCAL, found.case])
     return found.outcome != WRONG and (found.outcome in NAMED or known.outcome not in NAMED)
