@@ -95,7 +95,7 @@ def test_a_command_that_hangs_keeps_no_run_and_is_still_told_the_end(start):
 def test_a_command_that_fails_is_a_notice_that_names_the_key(cli: Cli, command: str, says: str) -> None:
     result = cli("run", "--set", "notify=%s" % command, "-w", "1x1", "--", "sh", "-c", UNTIL_NOTICED)
     assert result.code == 0, result
-    wanted = "notice: notify: the command failed at start (exit code %s); correct `notify` in the job, or in" % says
+    wanted = "notice: notify: the command failed at start (exit code %s); correct `notify` in the job or in" % says
     assert result.err.count("notice: notify") == 1 and wanted in result.err, result
     data = json.loads(cli("status", "-o", "json").out)
     (notice,) = [each for each in data["notices"] if each["id"] == "notify"]
