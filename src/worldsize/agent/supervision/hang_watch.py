@@ -1,4 +1,4 @@
-"""The watch over a run that may hang while all its ranks are alive. Decides when it begins; a wing watches."""
+"""When the watch begins over a run that may hang while all its ranks are alive. The watching is in the wing `hangs`."""
 
 from __future__ import annotations
 
