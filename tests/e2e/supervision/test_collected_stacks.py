@@ -138,9 +138,14 @@ def test_the_workers_of_a_data_loader(ranks: HookedRanks, program: str | None) -
 @pytest.mark.parametrize("program", programs())
 def test_a_forked_child_that_its_parent_waits_for(ranks: HookedRanks, program: str | None) -> None:
     ranks.start(FORKS)
-    main, child = until(lambda: found if len(found := collect(ranks, program)) == 2 else None)
+    waits = "waits for a child process in waitpid at rank0.py:5 in <module>"
+
+    def found() -> list[RankStacks] | None:
+        stacks = collect(ranks, program)
+        return stacks if len(stacks) == 2 and process_words(stacks[0]) == waits else None
+
+    main, child = until(found)
     assert (main.pid, child.parent) == (ranks.roots[0], main.pid)
-    assert process_words(main) == "waits for a child process in waitpid at rank0.py:5 in <module>"
     assert "rank0.py:" in process_words(child)
 
 
