@@ -12,7 +12,7 @@ from worldsize.agent.machine.kernel_messages import read_kernel_messages
 
 KILLED = "Out of memory: Killed process 4711 (python) total-vm:78308kB, UID:%d pgtables:188kB"
 KILLED_IN = (
-    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%s,task_memcg=%s/step,"
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=%s,task_memcg=%s,"
     "task=python,pid=4711,uid=0"
 )
 BLOCKED = "INFO: task python:%d blocked for more than 120 seconds."
@@ -38,16 +38,27 @@ def test_kills_of_other_processes_at_the_time_of_the_failure_alone(tmp_path) -> 
     assert read(tmp_path, child, rank, failed=5.0) == [rank]
 
 
-@pytest.mark.parametrize(("own", "killed", "told"), [("/job", "/job", 1), ("/job", "/job2", 0), (None, "/job", 0)])
+@pytest.mark.parametrize(
+    ("own", "full", "killed", "told"),
+    [
+        ("/job", "/job", "/job", 1),
+        ("/job", "/job", "/job/step", 1),
+        ("/job/step", "/job", "/job/step", 1),
+        ("/job", "/job/step", "/job/step", 0),
+        ("/job/step", "/job", "/job/other", 0),
+        ("/job", "/job2", "/job2", 0),
+        (None, "/job", "/job", 0),
+    ],
+)
 def test_kills_for_want_of_a_groups_memory_in_the_own_group_alone(
-    tmp_path, monkeypatch: pytest.MonkeyPatch, own: str | None, killed: str, told: int
+    tmp_path, monkeypatch: pytest.MonkeyPatch, own: str | None, full: str, killed: str, told: int
 ) -> None:
-    """Found when another run beside this one was killed as this one failed."""
+    """Found when another run, beside this one or in a group below its own, was killed as this one failed."""
     monkeypatch.setattr(kernel_messages, "memory_group", lambda: own)
     message = "Memory cgroup o" + KILLED[1:] % os.getuid()
-    assert read(tmp_path, KILLED_IN % (killed, killed), message) == [message] * told
+    assert read(tmp_path, KILLED_IN % (full, killed), message) == [message] * told
     rank = message.replace("4711", "42")
-    assert read(tmp_path, KILLED_IN.replace("4711", "42") % (killed, killed), rank) == [rank], "a rank's own"
+    assert read(tmp_path, KILLED_IN.replace("4711", "42") % (full, killed), rank) == [rank], "a rank's own"
 
 
 def test_waits_of_ranks_alone(tmp_path) -> None:

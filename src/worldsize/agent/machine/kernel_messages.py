@@ -22,7 +22,8 @@ _SLACK = 3.0
 
 _RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;(.*)")
 _KILLED = re.compile(r"Killed process (\d+) .*\bUID:(\d+)\b")
-_KILLED_IN = re.compile(r"\boom-kill:.*\btask_memcg=([^,\n]*),.*\bpid=(\d+)")
+_KILLED_IN = re.compile(r"\boom-kill:.*\boom_memcg=([^,\n]*),task_memcg=([^,\n]*),.*\bpid=(\d+)")
+"""The group whose memory was full, the killed process's own, and its pid."""
 _FOR_WANT_OF_A_GROUPS = "Memory cgroup out of memory"
 _BLOCKED = re.compile(r"task .{1,40}:(\d+) blocked for more than")
 _XID = re.compile(r"NVRM: Xid ")
@@ -39,8 +40,9 @@ class KernelMessage(NamedTuple):
 def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
     """The latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits that
     were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came as
-    the run `failed`, and those for want of a control group's memory only in the group of this process, or below it; GPU
-    errors also where they name no process. Nothing where the log cannot be read. Times are Unix seconds."""
+    the run `failed`, and those for want of a control group's memory only where its limit holds for this process, and
+    the killed one was in this one's group, or below it; GPU errors also where they name no process. Nothing where the
+    log cannot be read. Times are Unix seconds."""
     booted = time.time() - time.monotonic()
     found = []
     records = read_records(path, b"Killed process", b"oom-kill:", b"NVRM: Xid", b"blocked for more") or ""
@@ -57,14 +59,22 @@ def read_kernel_messages(since: float, failed: float, pids: Collection[int], pat
 
 
 def _processes_in(group: str | None, records: str) -> frozenset[int]:
-    """The processes that were killed in the control group, or below it."""
+    """The processes that were killed in the control group, or below it, since its memory, or that of one that it is in,
+    was full."""
     killed = _KILLED_IN.finditer(records)
-    return frozenset(int(each[2]) for each in killed if group and f"{each[1]}/".startswith(f"{group}/"))
+    return frozenset(
+        int(each[3]) for each in killed if group and _contains(each[1], group) and _contains(group, each[2])
+    )
+
+
+def _contains(group: str, other: str) -> bool:
+    """Whether a group is the other one, or one that it is in."""
+    return f"{other}/".startswith(f"{group}/")
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
     """Whether the message is about `pids`, or about others that count. `beside`: those that were killed in this
-    process's control group; None where kills of other processes count in no case."""
+    process's control group by a limit of it; None where kills of other processes count in no case."""
     killed = _KILLED.search(text)
     if killed is not None:
         pid, uid = int(killed[1]), int(killed[2])
