@@ -317,8 +317,11 @@ def _load_packages(names):
     is_new = sys.version_info >= (3, 8)  # whatever Python a rank's program starts
     if _STACKS in names:
         names.remove(_STACKS)
-        if is_new:
-            getattr(__import__("worldsize_inrank." + _STACKS), _STACKS).at_start()
+        try:
+            if is_new:
+                getattr(__import__("worldsize_inrank." + _STACKS), _STACKS).at_start()
+        except ImportError:
+            pass  # its folder went away as this process started
     if names and is_new:
         __import__("worldsize_inrank.import_hook").import_hook.load(",".join(names))
     elif names and os.environ.get("WORLDSIZE_RANK", "0") == "0":

@@ -247,6 +247,7 @@ WRONG_VALUES = [
     ("argv: [ls, 3]", "argv[1]: expected text, found 3"),
     ("{argv: [ls], command: ls}", "argv: cannot be combined with command"),
     ("resources: 2", "resources: expected a mapping of keys"),
+    ("watchdog: 300", "watchdog: expected a mapping of keys, found 300 (a whole number); its keys: timeout, action"),
     ("resources: {instance_count: 0}", "resources.instance_count: is 0, must be at least 1"),
     ("resources: {instance_count: -1}", "is -1, must be at least 1"),
     ("resources: {instance_count: 2.5}", "expected a whole number, found 2.5"),

@@ -151,7 +151,8 @@ def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict
 
 
 def read_object(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
-    return read_keys(mapping_of(node, path, report), path, key.keys, report)
+    nodes = mapping_of(node, path, report, f"its keys: {', '.join(key.keys)}")
+    return read_keys(nodes, path, key.keys, report)
 
 
 def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
@@ -159,11 +160,11 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
     return {name: read_object(item, join(path, name), key, report) for name, item in nodes.items()}
 
 
-def mapping_of(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
-    """The entries of a mapping; for what is no mapping none, and a problem in `report`."""
+def mapping_of(node: YamlNode, path: str, report: Problems, hint: str | None = None) -> dict[str, YamlNode]:
+    """The entries of a mapping; for what is no mapping none, and a problem, with that hint, in `report`."""
     if isinstance(node.value, dict):
         return node.value
-    report.add(node, path, f"expected a mapping of keys, found {value_description(node)}")
+    report.add(node, path, f"expected a mapping of keys, found {value_description(node)}", hint)
     return {}
 
 

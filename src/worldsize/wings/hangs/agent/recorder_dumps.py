@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from worldsize.agent.posix.processes import variable
 from worldsize.common.atomic_files import Descriptor
 from worldsize.common.named_tuple import NamedTuple, TypeAlias
+from worldsize.wings.hangs.agent.rank_pythons import state_of
 from worldsize.wings.hangs.judgement.recorder.flight_recorder import Dump, merged_dumps, read_dump_file
 
 SECONDS = 3.0
@@ -83,6 +84,8 @@ def read_answer(rank: int, answer: DumpAnswer) -> Dump:
 def _ask(rank: int, pid: int, directory: str) -> tuple[Look, str]:
     """Ask the rank: how to look for its dump, and why it could not be asked, or ""."""
     base = os.path.join(directory, f"rank-{rank:05d}")
+    if state_of(pid) == "D":  # reading its memory may wait, too
+        return _Answered(base).find, "the rank waits in the kernel"
     own = f"{os.path.basename(base)}.{pid}.recorder (deleted)"
     begin = variable(pid, _PIPE_VARIABLE)
     of_nccl = f"{os.path.basename(begin)}{rank}.pipe"

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from worldsize.wings.hangs.agent import recorder_dumps
 from worldsize.wings.hangs.agent.recorder_dumps import ask_recorders
 
 RANK = """
@@ -71,6 +72,13 @@ def test_each_question_has_an_answer_of_its_own(begun, tmp_path):
         assert open(answer.path, "rb").read() == b"dump %d" % number
         assert abs(answer.taken - time.time()) < 5
     assert sorted(os.listdir(tmp_path / "stacks")) == ["rank-00001.dump", "rank-00001.txt"], "no pipe is left"
+
+
+def test_a_rank_that_waits_in_the_kernel_is_not_asked(begun, tmp_path, monkeypatch):
+    """Reading its environment could wait as long as it does."""
+    rank, _ = begun("time.sleep(60)")
+    monkeypatch.setattr(recorder_dumps, "state_of", lambda pid: "D")
+    assert ask(rank.pid, tmp_path).problem == "the rank waits in the kernel"
 
 
 def test_a_rank_without_the_pipe_is_not_asked(begun, tmp_path):
