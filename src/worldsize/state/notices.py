@@ -19,6 +19,9 @@ _MOST_BYTES = 1 << 20
 PREFLIGHT, PREPARATION, NODE = "preflight", "preparation", "node"
 """The kinds of those that name none, as of another package's compute, or of an older agent."""
 
+HANG = "hang"
+"""Those of the watchdog: events of their own and the run's state tell the same."""
+
 NOTICES = {
     "array-at-once": "all runs of an array start at once, whatever `at_once` says",
     "azure-compute": "a compute of Azure's means the default one here",
@@ -38,6 +41,7 @@ NOTICES = {
     "fetch": "what is fetched, or that an older copy is used",
     "git": "uncommitted changes are not recorded",
     "group-access": "the group cannot reach what it may read",
+    "hang": "the run stands still, or goes on again",
     "hidden-failure": "a failure that the command's shell would hide",
     "image": "a container image is not used, or the nodes fetch it themselves",
     "input-mode": "an input's `mode` is not honoured as it is said",

@@ -56,7 +56,7 @@ def hang(paths: RunPaths, **fields: Any) -> float:
     write_json(paths.judged, written)
     sentence = written["sentence"]
     tell(paths, "stuck", sentence=sentence, standing="established", seconds=312)
-    tell(paths, "notice", text=stuck_text(312.0, str(sentence)))
+    tell(paths, "notice", id="hang", text=stuck_text(312.0, str(sentence)))
     return since
 
 
@@ -94,8 +94,12 @@ def test_why_tells_it_while_the_run_runs(run: RunPaths, capsys: pytest.CaptureFi
 def test_a_run_that_went_on_is_not_stuck(run: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     hang(run)
     tell(run, "resumed")
-    assert "stuck since" not in output(capsys, run, "status")
+    tell(run, "notice", id="hang", text="the run goes on: there are signs of life again")
+    text = output(capsys, run, "status")
+    assert "stuck since" not in text and SENTENCE not in text and "notice" not in text
     assert json.loads(output(capsys, run, "status", "-o", "json"))["hang"] is None
+    told = output(capsys, run, "events")
+    assert told.count(SENTENCE) == 1 and told.count("the run goes on") == 1
     assert output(capsys, run, "why") == "run %s RUNNING: it has not ended\n" % run.run_id
 
 

@@ -28,6 +28,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.errors import NotFound, WorldsizeError
 from worldsize.service.runs.measurements import efficiency_data, efficiency_lines, present_hang, progress_text
 from worldsize.service.runs.run import Run
+from worldsize.state.notices import HANG
 from worldsize.state.records import RunState, Status
 from worldsize.state.summary import known_labels
 
@@ -94,10 +95,9 @@ class RunView:
 
     def details(self, statuses: Sequence[Status]) -> list[str]:
         plan = self._run.plan
-        said = [notice.text for notice in node_notices(self._run.paths, self._node_ranks())]
+        told = node_notices(self._run.paths, self._node_ranks())
+        said = [notice.text for notice in told if notice.id != HANG]  # while it lasts, the line of the hang tells it
         hang = present_hang(self._run, statuses[0])
-        if hang is not None:
-            said = [text for text in said if hang.sentence not in text]  # the line of the hang says it, too
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
         lines = [] if hang is None else [_stuck_line(hang), f"all about it: worldsize why {self._run.id}"]
         lines += [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(said)]

@@ -19,6 +19,7 @@ from worldsize.service.runs.masks import text_masker, told_error_file
 from worldsize.service.runs.start_failures import attempt_lines, slurm_time
 from worldsize.state.clocks import offset_of_events
 from worldsize.state.exit_records import read_events
+from worldsize.state.notices import EVENT, HANG
 
 CLIENT, SCHEDULER = "client", "scheduler"
 _DEEPEST = 20
@@ -98,6 +99,8 @@ def _node_events(
 ) -> Iterator[RunEvent]:
     for event in events:
         moment, kind = event.get("at", event.get("time")), event.get("event")
+        if kind == EVENT and event.get("id") == HANG:
+            continue  # an event of its own tells it
         if isinstance(moment, (int, float)) and is_number(moment) and isinstance(kind, str):
             fields = _masked({name: each for name, each in event.items() if name not in ("time", "at", "event")}, mask)
             yield RunEvent(moment - offset, f"node {node_rank}", kind, mask(_text(kind, fields)), fields)

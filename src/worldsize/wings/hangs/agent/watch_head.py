@@ -19,6 +19,7 @@ from worldsize.common.named_tuple import Any, TypeAlias
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.hang import stuck_text
+from worldsize.state.notices import HANG
 from worldsize.wings.hangs.agent.judge import PROGRAM
 from worldsize.wings.hangs.agent.watch_node import start_program
 from worldsize.wings.hangs.judgement.watch import NodeSigns, Step, Watch, signs_of
@@ -101,7 +102,7 @@ class WatchedRun:
             self._start_judging(step, nodes, now)
         else:
             self._recorder.write_event("resumed")
-            self._recorder.write_event("notice", text="the run goes on: there are signs of life again")
+            self._recorder.write_event("notice", id=HANG, text="the run goes on: there are signs of life again")
 
     def close(self) -> None:
         """End the judge, if it still runs, without waiting for it."""
@@ -157,7 +158,7 @@ class WatchedRun:
         silent = time.time() - self._silent_since
         text = stuck_text(silent, said)
         self._recorder.write_event("stuck", sentence=said, standing=found.get("standing"), seconds=round(silent))
-        self._recorder.write_event("notice", text=text)
+        self._recorder.write_event("notice", id=HANG, text=text)
         if self._plan.watchdog_action == "stop":
             self._decide(text)
 

@@ -102,7 +102,7 @@ def test_a_run_that_hangs_is_told_and_goes_on(head: Callable[[str], Head]) -> No
     assert (order["samples"], order["living"], order["limit"], order["asks_ras"]) == ([1, 2], [0, 1], LIMIT, True)
     stuck, notice = told.events
     assert (stuck["event"], stuck["standing"], stuck["sentence"]) == ("stuck", "established", STUCK["sentence"])
-    assert notice["event"] == "notice" and STUCK["sentence"] in notice["text"]
+    assert (notice["event"], notice["id"]) == ("notice", "hang") and STUCK["sentence"] in notice["text"]
     assert told.decided == [] and len(told.samples) == 4
 
 
