@@ -5,9 +5,12 @@ Each of these returns once it has ended: the run that is asked about, None for t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
 
 from driver import Cli, heard
 
@@ -37,23 +40,32 @@ def kill_agent_when_ready(cli: Cli) -> None:
         process.communicate(timeout=PATIENCE)
 
 
+@contextlib.contextmanager
+def run_until_left(cli: Cli, code: int) -> Iterator[str]:
+    """A run that ends with `code`, once the context is left; gives its id."""
+    path = os.path.join(tempfile.mkdtemp(dir=cli.root), "left")
+    yield cli.submit("--", "sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done; exit "$1"', path, str(code))
+    with open(path, "w"):
+        pass
+
+
 def start_after_a_failure(cli: Cli) -> None:
     """Submit it to start after a run that fails."""
-    first = cli.submit("--", "python", "-c", "import time; time.sleep(2); raise SystemExit(1)")
-    later = cli.submit("--after", first, "job.yml")
+    with run_until_left(cli, 1) as first:
+        later = cli.submit("--after", first, "job.yml")
     assert cli("wait", later, timeout=PATIENCE).code != 0
 
 
 def start_without_patience(cli: Cli) -> None:
     """Start it with a millisecond, not minutes, for its nodes to join: until it is node 1 that notices first."""
     for _ in range(30):
-        first = cli.submit("--", "sleep", "1")
-        later = cli.submit("--after", first, "job.yml")
-        path = cli.path(later, "plan.json")
-        with open(path) as file:
-            plan = json.load(file)
-        with open(path, "w") as file:
-            json.dump({**plan, "rendezvous_timeout": 0.001}, file)
+        with run_until_left(cli, 0) as first:
+            later = cli.submit("--after", first, "job.yml")
+            path = cli.path(later, "plan.json")
+            with open(path) as file:
+                plan = json.load(file)
+            with open(path, "w") as file:
+                json.dump({**plan, "rendezvous_timeout": 0.001}, file)
         assert cli("wait", later, timeout=PATIENCE).code != 0
         if cli.status(later)["message"].startswith("node 1 "):
             break

@@ -121,9 +121,15 @@ def slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ranks_that_wait_for_each_other(project: Project, slow_start: None) -> None:
+@pytest.mark.timeout(600)
+def test_ranks_that_wait_for_each_other(tmp_path: Path, slow_start: None) -> None:
+    """With more time where the machine is so slow that the check itself says that it was too short."""
     waiting = ("    optimizer.step()", "    if ddp.RANK == 0: ddp.wait_for_all()\n    optimizer.step()")
-    trials = project.trials(SHARED, AVERAGED, waiting, seconds=80.0)
+    for seconds in (80.0, 240.0):
+        (tmp_path / str(seconds)).mkdir()
+        trials = Project(tmp_path / str(seconds)).trials(SHARED, AVERAGED, waiting, seconds=seconds)
+        if not trials.too_slow:
+            break
     assert TIMEOUT in {rank.end for rank in trials.two}, trials
     finding = judge(trials).findings[0]
     assert "on 2 ranks it does not come to 4 steps in time" in finding.text and finding.place is not None, trials
