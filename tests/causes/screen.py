@@ -34,6 +34,9 @@ _GENERAL = (
     ),
 )
 
+_BY_CHANCE = ("  cascade ", "note: which of nodes ")
+"""How the lines begin that one run of a case shows, and another one does not."""
+
 
 class Screen(NamedTuple):
     """`data`: as `-o json` prints it; `text`: for people, without what differs from run to run."""
@@ -43,12 +46,13 @@ class Screen(NamedTuple):
 
     @property
     def certain(self) -> str:
-        """The text without what else ranks say: how many of them still say it before they are ended is chance."""
+        """The text without what else ranks say, since how many of them still say it before they are ended is chance;
+        and without the note that two moments are too near to each other to be put in order."""
         return certain_part(self.text)
 
 
 def certain_part(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("  cascade "))
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_BY_CHANCE))
 
 
 def take_screen(cli: Cli, case: Case) -> Screen:

@@ -161,7 +161,7 @@ def _notes(evidence: RunEvidence, said: Sequence[Observation]) -> tuple[str, ...
     if len(roots) < 2 or lead_is_sure(roots[0], roots[1], evidence):
         return ()
     first, second = roots[:2]
-    lead = (second.time or 0.0) - (first.time or 0.0)
-    unsure = clock_uncertainty(evidence, first.node, second.node)
-    what = "which of nodes %s and %s was first is uncertain: %.3f s lie between them, and their clocks agree to %.3f s"
-    return (what % (first.node, second.node, lead, unsure),)
+    lead = 1000.0 * ((second.time or 0.0) - (first.time or 0.0))
+    unsure = 1000.0 * clock_uncertainty(evidence, first.node, second.node)
+    what = f"which of nodes {first.node} and {second.node} was first is uncertain"
+    return (f"{what}: {lead:.1f} ms lie between them, and their clocks agree to {unsure:.1f} ms",)
