@@ -42,11 +42,13 @@ def kill_agent_when_ready(cli: Cli) -> None:
 
 @contextlib.contextmanager
 def run_until_left(cli: Cli, code: int) -> Iterator[str]:
-    """A run that ends with `code`, once the context is left; gives its id."""
+    """Submit a run that ends with `code` once the context is left; give its id."""
     path = os.path.join(tempfile.mkdtemp(dir=cli.root), "left")
-    yield cli.submit("--", "sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done; exit "$1"', path, str(code))
-    with open(path, "w"):
-        pass
+    try:
+        yield cli.submit("--", "sh", "-c", 'until [ -e "$0" ]; do sleep 0.05; done; exit "$1"', path, str(code))
+    finally:
+        with open(path, "w"):
+            pass
 
 
 def start_after_a_failure(cli: Cli) -> None:

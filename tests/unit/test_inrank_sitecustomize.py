@@ -121,6 +121,13 @@ def test_without_a_sitecustomize_of_the_users(tmp_path: Path) -> None:
     assert output(argv, environ) == "as before\n"
 
 
+def test_without_the_folder_of_what_every_run_has(tmp_path: Path) -> None:
+    """As where a run is removed while a process of it starts: `python` prints no error, and runs the user's own."""
+    environ = {**places(tmp_path), "WORLDSIZE_INRANK": "hangs"}
+    found = subprocess.run([sys.executable, "-c", ""], env=environ, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "mine\n", "")
+
+
 @pytest.mark.heavy
 def test_the_old_pythons_that_are_here(tmp_path: Path) -> None:
     """None, on many machines: what is above holds there."""

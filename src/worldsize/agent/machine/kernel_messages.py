@@ -73,8 +73,8 @@ def _contains(group: str, other: str) -> bool:
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
-    """Whether the message is about `pids`, or about others that count. `beside`: those that were killed in this
-    process's control group by a limit of it; None where kills of other processes count in no case."""
+    """Whether the message is about one of `pids`, or about the kill of another process that counts. `beside`: the
+    processes that were killed in this one's control group by its limit; None if no kill of another process counts."""
     killed = _KILLED.search(text)
     if killed is not None:
         pid, uid = int(killed[1]), int(killed[2])

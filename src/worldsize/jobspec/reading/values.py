@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from worldsize.jobspec.keys.key import Key, Keys
@@ -151,8 +151,7 @@ def read_text_map(node: YamlNode, path: str, key: Key, report: Problems) -> dict
 
 
 def read_object(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
-    nodes = mapping_of(node, path, report, f"its keys: {', '.join(key.keys)}")
-    return read_keys(nodes, path, key.keys, report)
+    return read_keys(mapping_of(node, path, report, key.keys), path, key.keys, report)
 
 
 def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
@@ -160,10 +159,13 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
     return {name: read_object(item, join(path, name), key, report) for name, item in nodes.items()}
 
 
-def mapping_of(node: YamlNode, path: str, report: Problems, hint: str | None = None) -> dict[str, YamlNode]:
-    """The entries of a mapping; for what is no mapping none, and a problem, with that hint, in `report`."""
+def mapping_of(node: YamlNode, path: str, report: Problems, keys: Iterable[str] = ()) -> dict[str, YamlNode]:
+    """The entries of a mapping; for what is no mapping none, and a problem in `report`, which names the `keys` that it
+    takes."""
     if isinstance(node.value, dict):
         return node.value
+    names = ", ".join(keys)
+    hint = f"its keys: {names}" if names else None
     report.add(node, path, f"expected a mapping of keys, found {value_description(node)}", hint)
     return {}
 
