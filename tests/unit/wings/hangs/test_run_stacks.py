@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from recorded_stacks import rank_of_frames, thread_of, work_of
 
 from worldsize.plan.plan import NodePlan, Plan, node_major_layout
@@ -15,7 +14,7 @@ from worldsize.wings.hangs.judgement.stacks.rank_stacks import RankStacks
 from worldsize.wings.hangs.run_stacks import AskedRun, RunStacks, asked_run, ended_ranks, run_stacks
 from worldsize.wings.hangs.stacks_json import stacks_object
 from worldsize.wings.hangs.stacks_text import stacks_lines
-from worldsize.wings.project.verb_schemas import verb_schema
+from worldsize_conformance.json_check import problem
 
 CODE = "/home/me/.worldsize/runs/20260101-abc/code/train.py"
 C10D = "/env/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"
@@ -27,7 +26,6 @@ VERDICT = (
     "verdict (supported, by stacks): rank 2 (node 1) has not entered barrier; 3 others wait there; "
     "it is in load, train.py:7"
 )
-VALIDATOR = Draft202012Validator(verb_schema("stacks"))
 
 
 def looked(
@@ -44,7 +42,7 @@ def waiting(*ranks: int) -> list[RankStacks]:
 
 def as_json(found: RunStacks, *wanted: int) -> dict[str, Any]:
     value = json.loads(json.dumps(stacks_object(found, wanted or list(RUN.nodes))))
-    VALIDATOR.validate(value)
+    assert problem("stacks", value) == ""
     return value
 
 
