@@ -20,6 +20,7 @@ PARTS = {
     "e2e": "local",
     "causes": "local",
     "hangs": "local",
+    "warm_start": "local",
     "slurm": "slurm",
     "hpcpack": "hpcpack",
     "azure": "azure",

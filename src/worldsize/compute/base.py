@@ -49,6 +49,7 @@ class ComputeFacts(NamedTuple):
     shielded        it cancels a run with INT to all processes of its nodes, which only agents are to hear
     hosted          a service places inputs and outputs, and builds environments: nothing is fetched or built here, and
                     a plan names the places by marks (plan/hosted_places.py)
+    agents          ranks are started by this program's agents; False: a service starts them itself
     """
 
     gpus_per_node: int | None = None
@@ -63,6 +64,7 @@ class ComputeFacts(NamedTuple):
     errands: bool = False
     shielded: bool = False
     hosted: bool = False
+    agents: bool = True
 
 
 EmbeddedFiles = Callable[[], Mapping[str, bytes]]

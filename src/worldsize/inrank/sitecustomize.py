@@ -329,7 +329,19 @@ def _load_packages(names):
         sys.stderr.write(words % (sys.version_info[0], sys.version_info[1], ",".join(names).replace("_", " ")))
 
 
+def _become_fork():
+    # type: () -> None
+    """Return in each of a node's ranks; this process, which has imported their modules, ends here."""
+    try:
+        start = __import__("worldsize_inrank.warm_start").warm_start.become_rank
+    except BaseException:  # noqa: BLE001  whatever it is, this process is no rank, and must not begin with the script
+        os._exit(1)
+    start()
+
+
 _former_excepthook = sys.excepthook
+if "WORLDSIZE_PRELOADER" in os.environ:
+    _become_fork()
 if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
     _start()
 if os.environ.get("WORLDSIZE_INRANK"):

@@ -151,6 +151,8 @@ class Job(NamedTuple):
     watchdog         after how long a silent run is looked at, and what is done if it hangs
     hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
     notify           the command that is told of start, hang, failure and end; "": none; None: the configuration's
+    preload          the modules that each node imports once for its ranks; or "auto" alone, for those of the script's
+                     that are known to be safe, or "off"; empty: the compute's, else the configuration's
     strict           what else would be a warning beside a success is a failure
     threads          OMP_NUM_THREADS of each rank; None leaves it to planning
     bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
@@ -203,6 +205,7 @@ class Job(NamedTuple):
     watchdog: Watchdog = Watchdog()
     hang_timeout: float = 300.0
     notify: str | None = None
+    preload: tuple[str, ...] = ()
     strict: bool = False
     threads: int | None = None
     bind: str = "auto"

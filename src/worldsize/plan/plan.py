@@ -62,6 +62,27 @@ class ArrayElement(NamedTuple):
     at_once: int | None = None
 
 
+NO_PYTHON = "the command is not one Python with a script"
+"""Why ranks of other commands start plainly."""
+
+
+class RankStart(NamedTuple):
+    """How a node's ranks start: plainly, or as forks of a process that has imported modules.
+
+    modules    what is imported, in this order; empty: ranks start plainly
+    automatic  the job has not named them
+    reason     why ranks start plainly, or where the modules come from
+    """
+
+    modules: tuple[str, ...] = ()
+    automatic: bool = True
+    reason: str = ""
+
+    @property
+    def way(self) -> str:
+        return "warm" if self.modules else "plain"
+
+
 class Plan(NamedTuple):
     """What every node must start: ranks numbered from 0, node by node, and `role_index` likewise within each role.
 
@@ -113,6 +134,7 @@ class Plan(NamedTuple):
     shm_bytes   how much shared memory the job wants on each node; None: it does not say
     debugger    the rank that waits for a debugger; None: none does
     notify      the command that the head's agent tells of the attempt's start, failure and end; "": none
+    start       how a node's ranks start
     hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
     """
 
@@ -171,6 +193,7 @@ class Plan(NamedTuple):
     terminal: bool = False
     debugger: int | None = None
     notify: str = ""
+    start: RankStart = RankStart()
     hidden: tuple[str, ...] = ()
 
     @property
@@ -190,7 +213,7 @@ class Plan(NamedTuple):
     @property
     def prepares_nodes(self) -> bool:
         """Whether nodes have something to do before their ranks start."""
-        return self.local is not None or "check" in self.options
+        return self.local is not None or "check" in self.options or bool(self.start.modules)
 
     def to_json(self) -> str:
         value = self._asdict()

@@ -52,6 +52,7 @@ NOTICES = {
     "not-checked": "what could not be asked before the start",
     "notify": "the command of `notify` has failed",
     "output-shared": "every run of an array writes to one place",
+    "plain-start": "why the ranks of a node start without what was to be imported once for all of them",
     "preflight": "what was found before the start, of no other kind",
     "preparation": "what is built, packed, fetched or uploaded before the start",
     "read-only": "an input could not be made read-only on a node",

@@ -17,6 +17,7 @@ from worldsize.plan.plan import (
     NodePlan,
     Plan,
     RankPlan,
+    RankStart,
     Rehearsal,
     node_major_layout,
 )
@@ -78,6 +79,7 @@ def plans(draw) -> Plan:
         debugger=draw(st.none() | st.integers(0, 9)),
         metrics=draw(st.booleans()),
         notify=draw(texts),
+        start=draw(st.builds(RankStart, st.lists(texts, max_size=2).map(tuple), st.booleans(), texts)),
         rendezvous_timeout=draw(seconds),
         silence=draw(seconds),
         path=tuple(draw(st.lists(texts, max_size=3))),

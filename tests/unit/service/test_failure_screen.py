@@ -101,3 +101,28 @@ def test_a_run_whose_ranks_never_started_shows_what_came_before_them(paths):
     with open(paths.events(0), "w") as file:
         file.write('{"event": "ranks_started", "time": 5.0}\n')
     assert "the others:" in failure_lines(paths, "r", failure_data(paths, PLAN, setup))
+
+
+WARM = [{"event": "agent_started", "time": 1.0}, {"event": "ranks_started", "time": 2.0, "start": "warm", "pids": {}}]
+HINT = "try `preload: off`"
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "rank", "is_told"),
+    [
+        (WARM, 139, 1, True),
+        (WARM, 134, 1, True),
+        (WARM, 1, 1, False),
+        (WARM, 139, None, False),
+        ([{**WARM[1], "time": -22.0}], 139, 1, False),
+        ([{**WARM[1], "start": "plain"}], 139, 1, False),
+        ([{"event": "ranks_started", "time": 2.0, "pids": {}}], 139, 1, False),
+        ([{**WARM[1], "time": "soon"}], 139, 1, False),
+        ([], 139, 1, False),
+    ],
+)
+def test_a_signal_soon_after_a_warm_start(paths, events, code, rank, is_told):
+    with open(paths.events(0), "w") as file:
+        file.writelines(json.dumps(each) + "\n" for each in events)
+    hint = failure_data(paths, PLAN, failed(code, rank))["hint"]
+    assert (HINT in (hint or "")) is is_told

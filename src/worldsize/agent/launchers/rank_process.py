@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 
-from worldsize.common.named_tuple import NamedTuple, TypeAlias
+from worldsize.common.named_tuple import NamedTuple, Protocol, TypeAlias
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.rank_environment import rank_environment
@@ -37,9 +37,28 @@ class EndedProcess(NamedTuple):
     time: float
 
 
+class RankForks(Protocol):
+    """What has imported modules for a node's ranks, and forks them. `doubt`: why it does not; "" if it can."""
+
+    doubt: str
+
+    def start(self, ranks: Sequence[Process]) -> list[int]:
+        """Fork a process for each rank, which waits until `go`; return their pids, or [] where there is a doubt."""
+
+    def go(self, count: int) -> None:
+        """Have so many forks go on as ranks."""
+
+    def close(self) -> None:
+        """End it, unless it has forked ranks that go on."""
+
+
 class NodeLaunch(NamedTuple):
-    """What is to be started on one node, once all nodes are known. `environ`: the environment that its processes
-    inherit."""
+    """What is to be started on one node, once all nodes are known.
+
+    environ  the environment that its processes inherit
+    shares   the CPUs of each of its ranks
+    forks    what its ranks are forked from; None: they start plainly
+    """
 
     plan: Plan
     world: RendezvousResult
@@ -47,6 +66,7 @@ class NodeLaunch(NamedTuple):
     paths: RunPaths
     environ: Mapping[str, str]
     shares: Shares = ()
+    forks: RankForks | None = None
 
     def ranks(self) -> Iterator[Process]:
         """Each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many threads as

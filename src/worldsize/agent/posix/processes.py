@@ -76,14 +76,16 @@ def spawn(
     umask: int | None = None,
     stdin: int | None = None,
     terminal: bool = False,
+    inherited: Mapping[int, int] = {},
 ) -> int:
     """Start `program` in a session of its own, its stdout and stderr straight into `log`, its stdin the open file
     `stdin` or nothing; return its pid.
 
     No pipe stands between a rank and its file: nothing that this process does can block the rank, and its last words
     arrive. The signals `held` do not reach it. `umask` is the program's, not the log's; None: this process's own. Where
-    it is given, no other thread of this process may make files meanwhile. Raises OSError when the program or the log
-    cannot be opened.
+    it is given, no other thread of this process may make files meanwhile. `inherited`: open files of this process that
+    the program gets, by the numbers that they have there, greater than all that are open here. Raises OSError when the
+    program or the log cannot be opened.
 
     With `terminal` its streams are `TERMINAL`, there is no log, and it leads a process group in this process's session:
     a terminal can make that the one in the foreground.
@@ -97,6 +99,7 @@ def spawn(
         (os.POSIX_SPAWN_DUP2, out, 1),
         (os.POSIX_SPAWN_DUP2, 1, 2),
         nothing if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
+        *((os.POSIX_SPAWN_DUP2, file, number) for file, number in inherited.items()),
     ]
     try:
         return _spawn(program, argv, environment, streams, held, umask, setsid=True)
@@ -193,6 +196,12 @@ def reap() -> Iterator[tuple[int, int]]:
         if pid == 0:
             return
         yield pid, exit_code(status)
+
+
+def has_ended(child: int) -> bool:
+    """Whether a child has ended; it is left to be reaped."""
+    fields = stat_fields(child)
+    return fields is None or fields[0] in b"ZX"
 
 
 def newly_stopped_children() -> Iterator[int]:

@@ -34,11 +34,12 @@ class NodePreparation(Protocol):
     def tick(self, now: float) -> None:
         """Do what is due by the clock."""
 
-    def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
-        """Return the plan and the environment as they are on this node, once it is ready."""
+    def finish(self, recorder: NodeRecorder) -> NodeLaunch:
+        """Return the launch with what is different on this node now, once it is ready."""
 
     def stop(self) -> Iterable[int]:
-        """End what is left of it, ready or not, without waiting; return the processes that may stay for a while."""
+        """End what is left of it, but for what the launch has from it, ready or not, without waiting; return the
+        processes that may stay for a while."""
 
     def close(self) -> None:
         """Leave nothing behind, or only what others still need."""
@@ -57,6 +58,7 @@ _DISK = "getting the nodes' disks ready"
 _KINDS = (
     _Kind("wings.provisioning.agent.preparation", _DISK, lambda plan: plan.local is not None),
     _Kind("wings.checks.agent.preparation", "checking nodes", lambda plan: "check" in plan.options),
+    _Kind("wings.warm_start.agent.preparation", "preloading modules", lambda plan: bool(plan.start.modules)),
 )
 
 
@@ -98,8 +100,7 @@ class NodePreparations:
                 self.failure = self._current.failure
                 if not self._current.ready:
                     return
-                plan, environ = self._current.finish(self._recorder)
-                self.launch = self.launch._replace(plan=plan, environ=environ)
+                self.launch = self._current.finish(self._recorder)
                 self._end_current()
             if self._begun and not self._peers.report_ready(len(self._begun)):
                 return
@@ -124,10 +125,12 @@ class NodePreparations:
             self._current.tick(now)
 
     def stop(self) -> None:
-        """End what is under way."""
+        """End what is under way, and what waits for ranks that will not start."""
         self._due = []
         if self._current is not None:
             self._end_current()
+        if self.launch.forks is not None:
+            self.launch.forks.close()
 
     def _end_current(self) -> None:
         assert self._current is not None

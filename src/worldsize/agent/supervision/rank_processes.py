@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from worldsize.agent.launchers.base import find_launcher, prepare_launch, umask_of
-from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, node_shares
+from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, RankForks, node_shares
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
 from worldsize.agent.posix import processes
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import PlanError
-from worldsize.plan.plan import NodePlan, Plan
-from worldsize.plan.rank_variables import RendezvousResult
-from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RankExit, Reason
+
+_SESSION = 3
+"""Among the fields of proc(5)'s stat behind the command."""
 
 
 class Leftover(NamedTuple):
@@ -41,7 +41,7 @@ class RankProcesses:
         self._seen: dict[int, float] = {}
         self._running: dict[int, Process] = {}
         self._started: dict[int, float] = {}
-        self._pids: set[int] = set()
+        self._pids: dict[int, tuple[int, ...]] = {}
         self._signalled: set[int] = set()
         self._killed = False
 
@@ -63,18 +63,27 @@ class RankProcesses:
         cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
 
-    def start_all(
-        self, plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environ: Mapping[str, str]
-    ) -> Failure | None:
-        """Start the node's ranks, in the code; return the failure of the first that cannot be started."""
+    def start_all(self, launch: NodeLaunch) -> Failure | None:
+        """Start the node's ranks, in the code; return the failure of the first that cannot be started. Nothing is left
+        of what they were to be forked from."""
+        try:
+            return self._start_all(launch)
+        finally:
+            if launch.forks is not None:
+                launch.forks.close()
+
+    def _start_all(self, launch: NodeLaunch) -> Failure | None:
+        plan, node, paths = launch.plan, launch.node, launch.paths
         os.chdir(paths.code)
         try:
-            launch = prepare_launch(NodeLaunch(plan, world, node, paths, environ, node_shares(plan, node)))
+            launch = prepare_launch(launch._replace(shares=node_shares(plan, node)))
             started = find_launcher(plan.launcher).processes(launch)
         except OSError as error:
             return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
         except PlanError as error:
             return Failure(Reason.EXIT_CODE, error.what, node.node_rank, None, 126, time.time())
+        if launch.forks is not None and self._fork(launch.forks, started):
+            return None
         umask = umask_of(plan)
         for process in started:
             try:
@@ -83,6 +92,19 @@ class RankProcesses:
                 full = is_disk_full(paths.root)
                 return start_failure(process.argv[0], process.ranks[0], node.node_rank, error, paths.root, full)
         return None
+
+    def _fork(self, forks: RankForks, ranks: Sequence[Process]) -> bool:
+        """Fork the ranks; return whether that could be done."""
+        pids, now = forks.start(ranks), time.time()
+        for pid, process in zip(pids, ranks):
+            self._add(pid, process, now)
+        forks.go(len(pids))
+        return bool(pids)
+
+    def _add(self, pid: int, process: Process, started: float) -> None:
+        self._running[pid] = process
+        self._pids[pid] = process.ranks
+        self._started[pid] = started
 
     def _start(self, process: Process, umask: int | None) -> None:
         """Start one process. Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for
@@ -104,9 +126,7 @@ class RankProcesses:
             code = 127 if isinstance(error, FileNotFoundError) else 126
             self.exits.extend(RankExit(rank, code, now, now) for rank in process.ranks)
             raise
-        self._running[pid] = process
-        self._pids.add(pid)
-        self._started[pid] = now
+        self._add(pid, process, now)
 
     def terminate(self) -> None:
         """Send TERM to each rank's whole group, and wake the group if it was stopped."""
@@ -151,7 +171,7 @@ class RankProcesses:
             seen = self._seen.setdefault(pid, now)
             if pid not in self._signalled and (at_once or now - seen >= patience):
                 self._signalled.add(pid)
-                found = leftover_of(pid)
+                found = leftover_of(pid, self._pids)
                 if found is not None:
                     self.leftovers.append(found)
                 if not at_once:
@@ -162,9 +182,12 @@ class RankProcesses:
         return not left
 
 
-def leftover_of(pid: int) -> Leftover | None:
-    """The process as a rank's leftover; None for one that has ended, and for a helper of the agent's."""
-    words = processes.command_line(pid)
-    if not words or processes.is_helper(pid):
+def leftover_of(pid: int, started: Mapping[int, Sequence[int]]) -> Leftover | None:
+    """The process as a rank's leftover; None for one that has ended, and for a helper of the agent's. `started`: the
+    ranks of each process that the agent has started: each leads a session."""
+    words, fields = processes.command_line(pid), processes.stat_fields(pid)
+    if not words or fields is None or processes.is_helper(pid):
         return None
-    return Leftover(words, parse_digits(processes.variable(pid, "WORLDSIZE_RANK")))
+    ranks = started.get(int(fields[_SESSION]), ())
+    rank = ranks[0] if len(ranks) == 1 else parse_digits(processes.variable(pid, "WORLDSIZE_RANK"))
+    return Leftover(words, rank)

@@ -187,15 +187,22 @@ class Supervisor:
         if self.plan.timeout is not None:
             self.end.start_time_limit(self.plan.timeout, now)
         if self._recorder.is_deleted():
+            if self._preparations is not None:
+                self._preparations.stop()
             return self._decide(verdict.deleted_verdict(self.paths.root))
+        launch = NodeLaunch(self.plan, world, self.node, self.paths, self.environ)
         if self._preparations is not None:
-            self.plan, self.environ = self._preparations.launch.plan, self._preparations.launch.environ
+            launch = self._preparations.launch
+            self.plan, self.environ = launch.plan, launch.environ
         self._ended_ranks.hosts = [host.name for host in world.hosts]
-        failure = self._ranks.start_all(self.plan, world, self.node, self.paths, self.environ)
+        failure = self._ranks.start_all(launch)
         self.end.decide_failure(failure, time.monotonic())
         if self.plan.batch is not None or is_in_step_cgroup():
             pass_on_notices(self._ranks.running)
-        self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus())
+        self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus(), **_start_of(launch))
+        if launch.forks is not None and launch.forks.doubt:
+            text = f"ranks started plainly, without preloaded modules: {launch.forks.doubt}"
+            self._recorder.write_event("notice", id="plain-start", text=text)
         if self._peers.clock is not None:
             self._recorder.write_event("clock", **self._peers.clock._asdict())
         here = self._ended_ranks.hosts.count(self._host.name)
@@ -320,3 +327,10 @@ class Supervisor:
         if self._preparations is not None:
             self._preparations.close()
         return code
+
+
+def _start_of(launch: NodeLaunch) -> dict[str, str]:
+    """How the ranks have started, where they were to be forked."""
+    if launch.forks is None:
+        return {}
+    return {"start": "plain" if launch.forks.doubt else "warm"}

@@ -12,7 +12,7 @@ from worldsize.cli.console import rehearsal_text
 from worldsize.common.path_mapping import to_node_path
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.node_disk import resolve_placeholders
-from worldsize.plan.plan import NodePlan, Plan
+from worldsize.plan.plan import NodePlan, Plan, RankStart
 from worldsize.plan.rank_environment import scrub
 from worldsize.plan.rank_variables import CONVENTIONS, LOOPBACK, Host, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
@@ -48,6 +48,7 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
         "# stop: TERM, {:g} s, KILL; time limit: {}".format(
             plan.grace, f"{plan.timeout:g} s" if plan.timeout else "none"
         ),
+        f"# start: {start_text(plan.start)}",
         *mask_values(rendered.rstrip(), plan_secret_values(planned.plan)).split("\n"),
         "",
         "# the {}, in the snapshot of {}".format(
@@ -72,6 +73,13 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
     if shown < plan.world_size and plan.batch is None:
         lines += ["", f"# … and {plan.world_size - shown} more ranks"]
     return lines
+
+
+def start_text(start: RankStart) -> str:
+    """How ranks start, and why, in words."""
+    if not start.modules:
+        return f"plain ({start.reason})"
+    return f"warm: each node imports {', '.join(start.modules)} once ({start.reason})"
 
 
 def _command(argv: Sequence[str]) -> str:

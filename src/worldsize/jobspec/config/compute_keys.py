@@ -41,6 +41,7 @@ COMPUTE_KEYS: Keys = {
     ),
     "container_options": Key("texts", "Further options of `apptainer exec`, or of srun with Pyxis.", blank=False),
     "python": Key("text", "The interpreter on the nodes.", blank=False),
+    "preload": Key("preload", "auto, off, or modules that each node imports once for all of its ranks."),
     "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS, harmless=True),
     "envs_dir": Key("path", "Where environments are built for this compute.", blank=False),
     "virtual_packages": Key(

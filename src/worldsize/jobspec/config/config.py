@@ -42,6 +42,7 @@ class ComputeSettings(NamedTuple):
     envs_dir        where environments are built for it, if not where the configuration says
     virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
     metrics         False: agents sample nothing, and ranks are not told where MLflow is to log
+    preload         as of a job, for jobs that do not say; empty: the configuration's
     check           False: nodes are not checked before ranks start, where that would be of use
     """
 
@@ -61,6 +62,7 @@ class ComputeSettings(NamedTuple):
     virtual_packages: tuple[str, ...] = ()
     metrics: bool | None = None
     check: bool | None = None
+    preload: tuple[str, ...] = ()
 
     @property
     def own_runs_dir(self) -> str | None:
@@ -79,6 +81,7 @@ class Config(NamedTuple):
     environment_map  what names of Azure's mean here; "*" in a name stands for anything
     conda            "channels" of environments that name none, and the "channel_alias"
     notify           the command that is told of runs whose jobs name none; "": none
+    preload          as of a job, for jobs and computes that do not say
     azure            what names of Azure's mean here: "computes" and "data", each from names to what they stand for
     notices          what a person should know of these files, such as one that does not count
     unusable         why computes cannot be used whose types are other packages', by name
@@ -94,6 +97,7 @@ class Config(NamedTuple):
     environment_map: Mapping[str, str] = {}
     conda: Mapping[str, Any] = {}
     notify: str = ""
+    preload: tuple[str, ...] = ("auto",)
     azure: Mapping[str, Mapping[str, str]] = {}
     notices: tuple[str, ...] = ()
     unusable: Mapping[str, ConfigError] = {}

@@ -42,6 +42,7 @@ TOP_KEYS: Keys = {
     "compute": Key("any", "The computes, a table each."),
     "envs_dir": Key("path", "Where environments are built.", blank=False),
     "notify": Key("text", "The command that is told of runs whose jobs name none."),
+    "preload": Key("preload", "For jobs that do not say: auto, off, or modules that each node imports once."),
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""

@@ -60,7 +60,26 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
         default_compute = environ["WORLDSIZE_COMPUTE"]
         origins["default_compute"] = "WORLDSIZE_COMPUTE"
         config = config._replace(default_origin="WORLDSIZE_COMPUTE")
+    if environ.get("WORLDSIZE_PRELOAD"):
+        config = config._replace(preload=_preload_of(environ["WORLDSIZE_PRELOAD"]))
+        origins["preload"] = "WORLDSIZE_PRELOAD"
     return config._replace(home=home, default_compute=default_compute, origins=origins)
+
+
+def _preload_of(text: str) -> tuple[str, ...]:
+    """What the variable says: a word, or modules by comma. ConfigError for anything else."""
+    from worldsize.errors import ConfigError
+    from worldsize.jobspec.keys.key import Key
+    from worldsize.jobspec.reading.problems import Problems
+    from worldsize.jobspec.reading.tree import to_node
+    from worldsize.jobspec.reading.values import PRELOAD_WORDS, read_preload
+
+    is_word = text.strip().lower() in PRELOAD_WORDS
+    value = text.strip() if is_word else [name.strip() for name in text.split(",")]
+    report = Problems(error=ConfigError)
+    found = read_preload(to_node(value, "WORLDSIZE_PRELOAD"), "", Key("preload", ""), report)
+    report.check()
+    return found or ()
 
 
 def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:

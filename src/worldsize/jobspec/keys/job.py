@@ -145,6 +145,7 @@ JOB: Keys = {
         maximum=MAX_SECONDS,
     ),
     "notify": Key("text", "The bash command that is told of each run's start, hang, failure and end; empty: none."),
+    "preload": Key("preload", "auto, off, or modules that each node imports once for all of its ranks."),
     "strict": Key(
         "flag", "An uncaught exception, a failed step or a process left behind fails a run whose ranks ended with 0."
     ),

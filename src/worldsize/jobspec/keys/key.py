@@ -15,6 +15,7 @@ class Key(NamedTuple):
               "paths"      a list of local paths, made absolute
               "int" "number" "flag"
               "texts"      a list of texts
+              "preload"    a list of modules' names, or a word
               "words"      text, or a list of texts
               "text_map"   names to as_text
               "labels"     the same, and nothing counts as empty text

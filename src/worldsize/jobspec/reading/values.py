@@ -11,6 +11,8 @@ from worldsize.jobspec.reading.nearest import did_you_mean
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, plain_value, value_description
 
+PRELOAD_WORDS = ("auto", "off")
+
 
 def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
@@ -130,6 +132,35 @@ def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | t
     return reader(node, path, key, report)
 
 
+def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
+    """Names of modules, or one of the words "auto" and "off" by itself: in a list, too, which is how job.yml has it."""
+    if word := _preload_word(node):
+        return (word,)
+    if not isinstance(node.value, list):
+        what = f"expected auto, off or a list of modules, found {value_description(node)}"
+        report.add(node, path, what, "such as [torch, torchvision]")
+        return None
+    if len(node.value) == 1 and (word := _preload_word(node.value[0])):
+        return (word,)
+    names = []
+    for index, item in enumerate(node.value):
+        place, word = f"{path}[{index}]", _preload_word(item)
+        if word:
+            report.add(item, place, f"{word} stands by itself", f"preload: {word}, or a list of modules")
+        elif not isinstance(item.value, str) or not all(part.isidentifier() for part in item.value.split(".")):
+            what = f"expected the name of a module, found {value_description(item)}"
+            report.add(item, place, what, "as an import names it, such as torch.nn")
+        else:
+            names.append(item.value)
+    return tuple(dict.fromkeys(names)) or ("off",)
+
+
+def _preload_word(node: YamlNode) -> str:
+    """The word that a node holds, or ""; YAML takes a plain `off` for false."""
+    word = "off" if node.value is False else node.value.lower() if isinstance(node.value, str) else ""
+    return word if word in PRELOAD_WORDS else ""
+
+
 def read_any(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any]:
     return {name: plain_value(item) for name, item in mapping_of(node, path, report).items()}
 
@@ -182,6 +213,7 @@ READERS: Mapping[str, ValueReader] = {
     "texts": read_texts,
     "words": read_words,
     "paths": read_paths,
+    "preload": read_preload,
     "text_map": read_text_map,
     "labels": read_text_map,
     "any": read_any,

@@ -12,13 +12,17 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.masks import text_masker, told_error_file
 from worldsize.service.runs.run import Run
-from worldsize.state.exit_records import ranks_start_time, read_exit, signal_name
-from worldsize.state.records import Reason, RunState, Status
+from worldsize.state.exit_records import ranks_start_time, read_events, read_exit, signal_name
+from worldsize.state.records import Failure, Reason, RunState, Status
 from worldsize.state.run_state import CANCELLED_MESSAGE
 
 _LAST_LINES = 12
 _FRAMES = 8
 _EXCEPTION_LINES = 12
+_AFTER_START = 30.0
+"""Seconds after a warm start within which a signal may come from that."""
+
+_PLAIN_START = "the rank was forked from a process that had imported its modules: try `preload: off`"
 _LINE = 300
 """Characters of a line that are shown."""
 
@@ -54,6 +58,8 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     if explanation is not None:
         data["cause"] = explanation.to_json()["cause"]
         data["hint"] = explanation.cause.hint or None
+    if _died_after_warm_start(paths, failure):
+        data["hint"] = f"{data['hint']}; {_PLAIN_START}" if data["hint"] else _PLAIN_START
     mask = text_masker(paths, plan)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     if failure.rank is not None:
@@ -67,6 +73,15 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
     shown = () if failure.rank is None else (failure.rank,)
     data["others"] = _shown_lines(summarize_others(paths, ranks, shown), mask)
     return data
+
+
+def _died_after_warm_start(paths: RunPaths, failure: Failure) -> bool:
+    """Whether a signal has ended a rank that was forked from another process a moment before."""
+    if failure.rank is None or failure.node_rank is None or signal_name(failure.code) is None:
+        return False
+    started = [each for each in read_events(paths, failure.node_rank) if each.get("start") == "warm"]
+    time = started[-1].get("time") if started else None
+    return isinstance(time, float) and failure.time - time < _AFTER_START
 
 
 def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
 from worldsize.plan.array import element_root
-from worldsize.plan.plan import ArrayElement, Plan
+from worldsize.plan.plan import NO_PYTHON, ArrayElement, Plan, RankStart
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
@@ -92,6 +92,8 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
             raise PlanError("one run is debugged at a time", "--debugpy", "leave out matrix, count and autotune")
         kind = request.config.computes[name].type
         plan = with_terminal(plan) if request.debugger is None else with_debugger(plan, request.debugger, kind)
+    image = environment.image if environment is not None else None
+    plan = _with_start(plan, job, facts, request.config.computes[name].preload or request.config.preload, image)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)
@@ -146,6 +148,22 @@ def _with_notify(plan: Plan, job: Job, configured: str) -> Plan:
 
         provider("notifications")
     return plan._replace(notify=command)
+
+
+def _with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str, ...], image: str | None) -> Plan:
+    """`plan` with the way in which its ranks start. `configured`: for a job that does not say."""
+    if max(len(node.ranks) for node in plan.nodes) < 2:
+        return plan._replace(start=RankStart(reason="each node has one rank"))
+    if not facts.agents:
+        return plan._replace(start=RankStart(reason="no agent starts the ranks"))
+    if not any("python" in word for word in plan.argv):
+        return plan._replace(start=RankStart(reason=NO_PYTHON))
+    from worldsize.registry import find_module
+
+    wing = find_module("wings.warm_start.decision")
+    if wing is None:
+        return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
+    return plan._replace(start=wing.rank_start(job, plan, job.preload or configured, image, facts.shared_host))
 
 
 def _require_providers(job: Job, plan: Plan) -> None:

@@ -24,7 +24,16 @@ from worldsize.trust.directories import make_directories
 _STACKS = "hangs"
 """The package by which ranks write their stacks: in each run, where this installation has it."""
 
-_WINGS = {"virtual_gpu": "rehearsal", "data_parallel": "data_parallel", DEBUGGER: "debugger", _STACKS: "hangs"}
+_FORKS = "warm_start"
+"""The package of the process that a node's ranks are forked from: where the plan has such."""
+
+_WINGS = {
+    "virtual_gpu": "rehearsal",
+    "data_parallel": "data_parallel",
+    DEBUGGER: "debugger",
+    _STACKS: "hangs",
+    _FORKS: "warm_start",
+}
 """By a package's name in a plan: the wing that holds it, which is also what to call it."""
 
 HOOK = "inrank/sitecustomize.py"
@@ -49,16 +58,20 @@ PROGRAMS = "inrank/bin"
 """Where a run has worldsize's programs for its ranks."""
 
 
-def packages_of(job: Job, debugger: int | None = None) -> tuple[str, ...]:
-    """The packages that the job asks for, in the order in which torch is changed, the one for the rank that is to wait
-    for a debugger, and the one that each run has. ConfigError for one that is asked for and this installation is
-    without."""
-    asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel, DEBUGGER: debugger}
+def packages_of(job: Job) -> tuple[str, ...]:
+    """The packages that the job asks for, in the order in which torch is changed, and the one that each run has.
+    ConfigError for one that is asked for and this installation is without."""
+    asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
         if not _is_there(name):
             raise missing_error(f"`{_WINGS[name]}`")
     return (*found, _STACKS) if _is_there(_STACKS) else found
+
+
+def packages_in(plan: Plan) -> tuple[str, ...]:
+    """The packages that a run of the plan has."""
+    return (*plan.inrank, _FORKS) if plan.start.modules else plan.inrank
 
 
 def _is_there(package: str) -> bool:
@@ -73,7 +86,7 @@ def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
     """The sources of the modules that ranks find in their run, by their names there: the exception hook, and the
     modules of packages."""
     found = {HOOK: source_file(*HOOK.split("/"))}
-    if set(packages) - {_STACKS}:  # which the hook loads without it
+    if set(packages) - {_STACKS, _FORKS}:  # which the hook loads without it
         found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
     for package in packages:
         root = _folder(package)

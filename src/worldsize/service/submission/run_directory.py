@@ -19,7 +19,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import Progress, SubmissionRequest
 from worldsize.service.submission.preflight import script_of_command
-from worldsize.service.submission.rank_packages import packages_of, rank_modules, write_packages
+from worldsize.service.submission.rank_packages import packages_in, rank_modules, write_packages
 from worldsize.state.notices import Notice
 from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.version import VERSION
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _ENTER = stat.S_IRGRP | stat.S_IXGRP
 
 
-def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
+def write_run_directory(
+    request: SubmissionRequest, job: Job, plan: Plan, paths: RunPaths, progress: Progress
+) -> str | None:
     """Write what the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
     from worldsize.snapshot.git import start_git_diff
@@ -48,7 +50,7 @@ def write_run_directory(request: SubmissionRequest, job: Job, paths: RunPaths, p
     for name, output in job.outputs.items():
         _make_output(output_path(paths, name, output), output.type, paths.outputs)
     cache = os.path.join(request.config.home, "cache")
-    write_packages(packages_of(job, request.debugger), paths, cache)
+    write_packages(packages_in(plan), paths, cache)
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -92,6 +94,7 @@ def write_record(
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}
     told = [*(Notice("configuration", text) for text in request.config.notices), *request.told, *notices]
     record["notices"] = [notice._asdict() for notice in told]
+    record["start"] = {"way": plan.start.way, "reason": plan.start.reason, "modules": list(plan.start.modules)}
     if request.fetched:
         record["inputs"] = {name: found._asdict() for name, found in request.fetched.items()}
     if job.environment is not None:
@@ -250,7 +253,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
         **_launcher_files(plan),
         "job.yml": masked_job_text(job, plan).encode(),
         "plan.json": split_secrets(plan)[0].to_json().encode(),
-        **{name: read_file(source) for name, source in rank_modules(packages_of(job, plan.debugger)).items()},
+        **{name: read_file(source) for name, source in rank_modules(packages_in(plan)).items()},
         "agent.pyz": read_file(ensure_agent_bundle(os.path.join(home, "cache"), small=True)),
     }
 

@@ -149,7 +149,7 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
     """Write the whole directory: what its runs have in common, then the plan of each, and its secrets."""
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
-    digest = write_run_directory(request, job, paths, progress)
+    digest = write_run_directory(request, job, plan, paths, progress)
     write_launchers(plan, paths)
     write_mlflow_plugin(plan, paths, os.path.join(request.config.home, "cache"))
     files = lambda: embedded_files(planned.job, plan, request.config.home)  # noqa: E731

@@ -60,6 +60,7 @@ class AzureCompute:
             mapped=((runs, RUNS_MARK),),
             python=self._settings.python or "python",
             hosted=True,
+            agents=self._workspace.agent,
         )
 
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:

@@ -108,6 +108,13 @@ _FIXED: Mapping[str, dict[str, Any]] = {
     "labels": _all({"type": ["string", "number", "boolean", "null"]}),
     "conda": {"type": ["string", "object"]},
     "any": {"type": "object"},
+    "preload": {
+        "anyOf": [
+            {"type": "string", "pattern": "^([Aa][Uu][Tt][Oo]|[Oo][Ff][Ff])$"},
+            {"enum": [False]},  # a plain `off`, in YAML
+            {"type": "array", "items": {"type": "string"}},
+        ]
+    },
     "search": _all(_list(_SCALARS)),
     "matrix": _all_named(_list(_SCALARS)),
 }

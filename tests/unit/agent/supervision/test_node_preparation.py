@@ -56,7 +56,7 @@ class Part:
         self.ready = self.ready or now >= 7.0
 
     def finish(self, recorder):
-        return "%s, then %d" % (self.launch.plan, len(made)), {}
+        return self.launch._replace(plan="%s, then %d" % (self.launch.plan, len(made)))
 
     def stop(self):
         self.stopped = True
@@ -155,3 +155,17 @@ def test_a_spared_process_is_not_waited_for_when_the_ranks_are_gone(monkeypatch,
     assert ranks.end_leftovers(0.0, at_once, 0.0) and signalled == []
     ranks.spared.discard(4712)
     assert not ranks.end_leftovers(0.0, at_once, 0.0) and set(signalled) == {4712}
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_what_waits_for_ranks_that_will_not_start_is_ended(node, finished):
+    """Found: a run that was cancelled before its ranks started kept the process that they were to be forked from."""
+    closed = []
+    node.it.launch = node.it.launch._replace(forks=SimpleNamespace(close=lambda: closed.append(True)))
+    node.it.advance()
+    made[0].ready = finished
+    node.it.advance()
+    assert closed == []
+    node.it.stop()
+    node.it.stop()
+    assert closed == [True, True]

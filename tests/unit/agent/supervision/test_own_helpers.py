@@ -53,19 +53,19 @@ def test_what_a_rank_has_left_is_told(
     started: Callable[[Starts], int], environment: dict[str, str], rank: int | None
 ) -> None:
     pid = started(lambda file: shell(telling(file), environment))
-    assert leftover_of(pid) == Leftover(("sleep", "1000"), rank)
+    assert leftover_of(pid, {}) == Leftover(("sleep", "1000"), rank)
 
 
 def test_what_is_gone_is_not() -> None:
-    assert leftover_of(2**22 + 1) is None
+    assert leftover_of(2**22 + 1, {}) is None
 
 
 def test_a_helper_is_not_nor_what_it_has_started(started: Callable[[Starts], int]) -> None:
-    assert leftover_of(started(lambda file: shell(telling(file), {"WORLDSIZE_RANK": "3"}, helper=True))) is None
+    assert leftover_of(started(lambda file: shell(telling(file), {"WORLDSIZE_RANK": "3"}, helper=True)), {}) is None
     inner = "env -i PATH=$PATH sh -c %s & wait"
-    assert leftover_of(started(lambda file: shell(inner % shlex.quote(telling(file)), {}, helper=True))) is None
+    assert leftover_of(started(lambda file: shell(inner % shlex.quote(telling(file)), {}, helper=True)), {}) is None
 
 
 def test_a_helper_of_another_agent_which_a_rank_has_started_is(started: Callable[[Starts], int]) -> None:
     pid = started(lambda file: shell(telling(file), {processes.HELPER_OF: str(os.getppid())}))
-    assert leftover_of(pid) is not None
+    assert leftover_of(pid, {}) is not None

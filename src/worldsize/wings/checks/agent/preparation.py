@@ -11,7 +11,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
 from queue import SimpleQueue
 
 from worldsize.agent.control.link import MAX_LINE
@@ -20,7 +19,6 @@ from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome.node_record import NodeRecorder
 from worldsize.agent.posix import processes
 from worldsize.common.json_values import PARSE_ERRORS
-from worldsize.plan.plan import Plan
 from worldsize.state.notices import NODE
 from worldsize.state.records import Failure
 from worldsize.wings.checks.agent.coordinator import row_of_notice
@@ -155,11 +153,11 @@ class Preparation:
         if self._deadline is not None and now >= self._deadline:
             self._go_on("took too long, and was ended")
 
-    def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
-        """Leave plan and environment as they are; write what a person should know as events."""
+    def finish(self, recorder: NodeRecorder) -> NodeLaunch:
+        """Leave the launch as it is; write what a person should know as events."""
         for text in self._notices:
             recorder.write_event("notice", id=row_of_notice(text) or NODE, text=text)
-        return self._launch.plan, self._launch.environ
+        return self._launch
 
     def stop(self) -> list[int]:
         """Kill the node program and all that it has started, also where it has ended before: it is all that this agent

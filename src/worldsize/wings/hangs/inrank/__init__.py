@@ -78,7 +78,11 @@ class _AtTorch:
 
 
 def _wait_for_torch() -> None:
-    if "WORLDSIZE_ERROR_FILE" in os.environ:
+    if "WORLDSIZE_ERROR_FILE" not in os.environ:
+        return
+    if _COLLECTIVES in sys.modules:  # imported before this rank was forked
+        start_recorder()
+    else:
         sys.meta_path.insert(0, _AtTorch())
 
 

@@ -12,7 +12,6 @@ from worldsize.agent.control.solo_peers import Peers
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome.node_record import DISK_FULL_ERRORS, NodeRecorder
 from worldsize.plan.node_disk import LOCAL_DIR_VARIABLE, replace_directory, resolve_placeholders
-from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, Reason
 from worldsize.wings.provisioning.agent.copy import PreparationStopped, copy_once
@@ -35,7 +34,7 @@ class Preparation:
         assert plan.local is not None
         self.failure: Failure | None = None
         self.ready = False
-        self._plan = plan
+        self._launch, self._plan = launch, plan
         self._local = plan.local
         self._paths = launch.paths
         self._node_rank = launch.node.node_rank
@@ -62,16 +61,17 @@ class Preparation:
     def tick(self, now: float) -> None:
         """Nothing is due by the clock: a file may be as large as it is."""
 
-    def finish(self, recorder: NodeRecorder) -> tuple[Plan, Mapping[str, str]]:
-        """The plan and the environment as they are on this node, once it is ready; from now on ranks see read-only what
-        they are to."""
+    def finish(self, recorder: NodeRecorder) -> NodeLaunch:
+        """Return the launch with the plan and the environment as they are on this node, once it is ready; from now on
+        ranks see read-only what they are to."""
         self._thread.join()
         assert self._held is not None
         recorder.write_event("prepared", seconds=time.time() - self._began)
         for kind, text in self._collect_notices(self._paths):
             recorder.write_event("notice", id=kind, text=text)
         place = self._unpacking.path if self._unpacking is not None else None
-        return resolve_placeholders(self._plan, self._held.path, place), self._activated_environment(place)
+        plan = resolve_placeholders(self._plan, self._held.path, place)
+        return self._launch._replace(plan=plan, environ=self._activated_environment(place))
 
     def stop(self) -> tuple[int, ...]:
         """Have the thread end soon."""

@@ -1,0 +1,146 @@
+"""The preloading of a node, as the agent has it: it begins before the ranks start, and leaves a process from which they
+are forked. Whatever it does, the run goes on: ranks that cannot be forked start plainly.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.control.solo_peers import Peers
+from worldsize.agent.launchers.base import umask_of
+from worldsize.agent.launchers.rank_process import NodeLaunch, Process, node_shares
+from worldsize.agent.outcome.node_record import NodeRecorder
+from worldsize.plan.plan import NO_PYTHON
+from worldsize.state.records import Failure
+from worldsize.wings.warm_start.agent.preloader import Preloader, PreloadError
+from worldsize.wings.warm_start.agent.rank_differences import bytes_of_place, doubt_about, place_of, variables_for
+from worldsize.wings.warm_start.judgement.gpus import has_gpus
+from worldsize.wings.warm_start.judgement.python_command import PythonCommand, python_command
+
+_LONGEST = 900.0
+"""Seconds after which importing is given up. Ranks that start plainly wait for a file system that has stopped, too."""
+
+_ELF = b"\x7fELF"
+
+
+class Preparation:
+    """The preloading of one node, which begins at once and never fails; and then the process from which the node's
+    ranks are forked. `doubt`: why they are to start plainly; "" as long as there is no reason."""
+
+    def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
+        self.failure: Failure | None = None
+        self.ready = False
+        self.doubt = ""
+        self._launch = launch
+        self._preloader: Preloader | None = None
+        self._given: Mapping[str, str] = {}
+        self._command: PythonCommand | None = None
+        self._until = time.monotonic() + _LONGEST
+        try:
+            self._start()
+        except (OSError, PreloadError) as error:
+            self._give_up(str(error))
+
+    def _start(self) -> None:
+        plan = self._launch.plan
+        if plan.start.automatic and has_gpus():
+            raise PreloadError("this node has GPUs, and the job names no modules to preload")
+        self._command = command = python_command(plan.argv)
+        if command is None:
+            raise PreloadError(NO_PYTHON)
+        ranks = list(self._launch._replace(shares=node_shares(plan, self._launch.node)).ranks())
+        words = _words(command, ranks)
+        self._given = variables_for(command, ranks)
+        _require_program(ranks[0], words[0], self._given)
+        order = {"words": words[0], "script": command.script, "modules": list(plan.start.modules)}
+        os.chdir(self._launch.paths.code)
+        logs = [each.log for each in ranks]
+        room = max(bytes_of_place(place_of(*each, self._given)) for each in zip(ranks, words))
+        self._preloader = Preloader(ranks[0], self._given, room, logs, order, umask_of(plan))
+
+    def _give_up(self, doubt: str) -> None:
+        self.doubt, self.ready = doubt, True
+        self.close()
+
+    def fileno(self) -> int:
+        assert self._preloader is not None
+        return self._preloader.fileno()
+
+    def acknowledge(self) -> None:
+        """Take in that the modules are imported, or why they are not."""
+        if self._preloader is None or self.ready:
+            return
+        try:
+            self._preloader.wait_for_modules()
+        except PreloadError as error:
+            self._give_up(str(error))
+        self.ready = True
+
+    def deadline(self) -> float | None:
+        return None if self.ready else self._until
+
+    def tick(self, now: float) -> None:
+        """Give up where it takes too long."""
+        if not self.ready and now >= self._until:
+            self._give_up(f"the modules were not imported within {_LONGEST:.0f} s")
+
+    def finish(self, recorder: NodeRecorder) -> NodeLaunch:
+        """Return the launch with this as what its ranks are forked from."""
+        return self._launch._replace(forks=self)
+
+    def stop(self) -> Sequence[int]:
+        """End it, unless ranks are to be forked from it."""
+        if not self.ready:
+            self._give_up("the run ended before")
+        return ()
+
+    def close(self) -> None:
+        """End what is left of it."""
+        preloader, self._preloader = self._preloader, None
+        if preloader is not None:
+            preloader.close()
+
+    # the ranks
+
+    def start(self, ranks: Sequence[Process]) -> list[int]:
+        """Fork the ranks, which wait until `go`; return their pids. None are forked where there is a `doubt`."""
+        if self._preloader is None or self._command is None:
+            return []
+        try:
+            words = _words(self._command, ranks)
+            return self._preloader.fork([place_of(*each, self._given) for each in zip(ranks, words)])
+        except PreloadError as error:
+            self._give_up(str(error))
+            return []
+
+    def go(self, count: int) -> None:
+        """Have the forked ranks go on."""
+        if self._preloader is not None:
+            self._preloader.go(count)
+            self._preloader = None
+
+
+def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
+    """Each rank's words. PreloadError where the ranks differ in more than their places."""
+    words = [command.expand(rank.environment) for rank in ranks]
+    doubt = doubt_about(ranks, words)
+    if doubt:
+        raise PreloadError(doubt)
+    return [each for each in words if each is not None]
+
+
+def _require_program(first: Process, words: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Only of a program itself, and not of a script that starts Python in some way, is it sure that it loads what the
+    agent has put on its path. PreloadError for what is none."""
+    from worldsize.agent.posix.processes import find_program
+
+    program = find_program(words[0], variables)
+    with open(program, "rb") as file:
+        if file.read(len(_ELF)) != _ELF:
+            raise PreloadError(f"{program} is a script")
+    if not os.path.isfile(os.path.join(variables["PYTHONPATH"].split(os.pathsep)[0], "sitecustomize.py")):
+        raise PreloadError("the run has no hook for its ranks")

@@ -1,0 +1,70 @@
+"""In what the ranks of a node differ, and whether one process can become any of them. Pure.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from worldsize.agent.launchers.rank_process import Process
+from worldsize.common.named_tuple import Any
+from worldsize.plan.rank_variables import VARIABLES
+from worldsize.wings.warm_start.judgement.python_command import PythonCommand
+
+_MAY_DIFFER = frozenset(variable.name for variable in VARIABLES) | {"CUDA_VISIBLE_DEVICES", "PWD"}
+_OF_PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "BLIS_")
+"""Variables by which libraries bind their threads to the CPUs that the process has as they are loaded."""
+
+_RANDOM = "PYTHONHASHSEED"
+
+
+def common_variables(ranks: Sequence[Process]) -> dict[str, str]:
+    """The variables that all ranks have with one value."""
+    first, others = ranks[0].environment, [each.environment for each in ranks[1:]]
+    return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
+
+
+def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None]) -> str:
+    """Why these ranks, whose Pythons have these words, cannot be forked from one process; "" if they can."""
+    names = {name for each in ranks for name in each.environment}
+    common = common_variables(ranks)
+    different = sorted(names.difference(common, _MAY_DIFFER))
+    if different:
+        return f"its ranks differ in {different[0]}"
+    if common.get(_RANDOM) == "random":
+        return f"{_RANDOM} is random"
+    if len({len(each.cpus) for each in ranks}) > 1:
+        return "its ranks have different numbers of CPUs"
+    bound = next((name for name in sorted(common) if name.startswith(_OF_PLACES)), "")
+    if ranks[0].cpus and bound:
+        return f"{bound} binds threads to CPUs as libraries are loaded"
+    if any(each is None for each in words):
+        return "the shell would split the value of a variable in the command"
+    if len({tuple(len(word.encode("utf-8", "surrogateescape")) for word in each or ()) for each in words}) > 1:
+        return "the words of its ranks' commands differ in length"
+    return ""
+
+
+def variables_for(command: PythonCommand, ranks: Sequence[Process]) -> dict[str, str]:
+    """The environment of the process that is to become all of these ranks: what they have in common, and of the first
+    one what the shell puts into the command."""
+    first = ranks[0].environment
+    own = {name: first[name] for name in command.variables() if name in first}
+    return {**common_variables(ranks), **own}
+
+
+def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
+    """What the rank has and the process that was `given` these variables has not."""
+    return {
+        "variables": {name: value for name, value in rank.environment.items() if given.get(name) != value},
+        "without": [name for name in given if name not in rank.environment],
+        "words": list(words),
+        "cpus": list(rank.cpus),
+    }
+
+
+def bytes_of_place(place: Mapping[str, Any]) -> int:
+    """How much room the variables of a place take in the memory of a process, with the separators."""
+    return sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in place["variables"].items())

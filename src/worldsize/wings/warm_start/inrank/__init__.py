@@ -1,0 +1,239 @@
+"""Turns one Python that has imported a node's modules into the node's ranks, by forking.
+
+In a run this is `worldsize_inrank.warm_start`, called by sitecustomize before anything else of a rank: at that moment
+Python is initialised and has its command line, but has not begun with the script. The process imports the modules,
+forks once for each rank, reports the pids to the node's agent, and ends. Each fork takes over its rank's session, log,
+CPUs and variables, waits until the agent is its parent and has said so, and goes on with the script as any Python does.
+
+The agent (`wings.warm_start.agent.preloader`) starts this process as it would start its first rank, without what only
+single ranks have. Whatever is in doubt is reported, and the agent starts its ranks plainly: this process itself never
+executes the script.
+"""
+
+import os
+import sys
+
+from . import checks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+VARIABLE = "WORLDSIZE_PRELOADER"
+"""The variable that holds the number of the open socket to the agent, and room for variables of single ranks."""
+
+_WORDS, _ENVIRONMENT = 48, 50
+"""Among the fields of proc(5)'s stat: arg_start and env_start, each before its end."""
+
+_FAILED = 71
+_WAIT = 0.0005
+_CHUNK = 1 << 16
+
+
+def become_rank() -> None:
+    """Return in each rank, where its plain start would go on, and nowhere else."""
+    order: Dict[str, Any] = {"loaded": frozenset(sys.modules), "process": os.getpid()}
+    rank: Optional[int] = None
+    try:
+        order["socket"] = int(os.environ.pop(VARIABLE).split()[0])
+        os.set_inheritable(order["socket"], False)  # else what a module starts would hide the end of this process
+        order.update(_receive(order["socket"]))
+        rank = _fork_ranks(order)
+    except BaseException as error:  # noqa: BLE001  whatever it is, this process must not begin with the script
+        reason = str(error) if isinstance(error, checks.Doubt) else f"{type(error).__name__}: {error}"
+        _send(order, {"doubt": reason})
+    finally:
+        if rank is None:
+            os._exit(0)
+    try:
+        _take_place(order, order["ranks"][rank], order["logs"][rank])
+    except BaseException:  # noqa: BLE001  a rank in another one's place would spoil the run
+        os._exit(_FAILED)
+
+
+def _receive(number: int) -> "Dict[str, Any]":
+    """The next message of the agent's, a line of JSON."""
+    import json
+
+    data = b""
+    while not data.endswith(b"\n"):
+        more = os.read(number, _CHUNK)
+        if not more:
+            raise checks.Doubt("the agent is gone")
+        data += more
+    found: Dict[str, Any] = json.loads(data)
+    return found
+
+
+def _send(order: "Dict[str, Any]", message: "Dict[str, Any]") -> None:
+    """Send the agent a message; nothing where it is gone."""
+    import json
+
+    try:
+        os.write(order["socket"], json.dumps(message).encode() + b"\n")
+    except (KeyError, OSError):
+        pass
+
+
+def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
+    """Return the number of the rank in each fork, and None in the process that has forked all of them. Raises Doubt,
+    and whatever the modules raise."""
+    import gc
+
+    before = checks.open_files()
+    for number in order["logs"]:
+        os.set_inheritable(number, False)
+    checks.check_start(order)
+    _write_memory(_address(_ENVIRONMENT), b"")  # fails here, where that can be told, or nowhere
+    asked = _import_modules(order)
+    checks.check_state(before | {order["output"]})
+    checks.check_names(asked.union(checks.top_names(sys.modules.keys() - order["loaded"])), order["script"])
+    gc.freeze()  # else the first collection in each rank would copy the memory of all objects
+    _send(order, {"imported": order["modules"]})
+    order.update(_receive(order["socket"]))
+    ready, order["ready"] = os.pipe()
+    pids: List[int] = []
+    for number in range(len(order["ranks"])):
+        pid = os.fork()
+        if pid == 0:
+            os.close(ready)
+            return number
+        pids.append(pid)
+    os.close(order["ready"])
+    waiting = b"".join(iter(lambda: os.read(ready, len(pids)), b""))
+    if len(waiting) < len(pids):
+        raise checks.Doubt("a fork ended before it was a rank")
+    _send(order, {"pids": pids})
+    return None
+
+
+def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
+    """Import the modules; what they print goes to a file in memory, `order["output"]`. Return the first parts of the
+    names of all modules that were looked for meanwhile."""
+    order["output"] = output = os.memfd_create("worldsize-preload")
+    for number in (1, 2):
+        os.dup2(output, number)
+    finder = checks.AskedNames()
+    sys.meta_path.insert(0, finder)
+    try:
+        for name in order["modules"]:
+            __import__(name)
+    finally:
+        sys.meta_path.remove(finder)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    return frozenset(finder.names)
+
+
+def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> None:
+    """Give this fork what a plain start would have given the rank, and wait until the agent has it go on."""
+    os.setsid()
+    if rank["cpus"]:
+        os.sched_setaffinity(0, rank["cpus"])
+    os.write(order["ready"], b"r")
+    os.close(order["ready"])
+    for number in (1, 2):
+        os.dup2(log, number)
+    if os.read(order["socket"], 1) != b"g":
+        os._exit(0)
+    _write_output(order["output"])
+    for number in (order["socket"], order["output"], *order["logs"]):
+        os.close(number)
+    os.environ.update(rank["variables"])
+    for name in rank["without"]:
+        os.environ.pop(name, None)
+    _show_variables(rank)
+    if rank["words"] != order["words"]:
+        _set_words(rank["words"])
+    _draw_anew()
+    _thaw_at_exit()
+    sys.modules.pop(__name__ + ".checks", None)
+    sys.modules.pop(__name__, None)
+    _wait_for_parent(order["process"], order["agent"])
+
+
+def _write_output(output: int) -> None:
+    """Write what the modules have printed, as each rank would have. The forks share the file's position."""
+    place = 0
+    while True:
+        data = os.pread(output, _CHUNK, place)
+        if not data:
+            return
+        place += os.write(1, data)
+
+
+def _show_variables(rank: "Dict[str, Any]") -> None:
+    """Have /proc/PID/environ show the rank's variables: its own ones take the place of the one that the agent has made
+    large enough. C's `environ` points to none of what is overwritten any more."""
+    own = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in rank["variables"].items())
+    gone = {os.fsencode(name) for name in (VARIABLE, *rank["variables"], *rank["without"])}
+    place = _address(_ENVIRONMENT)
+    with open("/proc/self/environ", "rb") as file:
+        entries = file.read().split(b"\0")
+    for entry in entries:
+        name = entry.partition(b"=")[0]
+        if entry and name in gone:
+            text = own if name == os.fsencode(VARIABLE) and len(own) <= len(entry) else b""
+            _write_memory(place, text.ljust(len(entry), b"\0"))
+        place += len(entry) + 1
+
+
+def _set_words(words: "List[str]") -> None:
+    """Make these the words of the process behind the first one, for Python and for others: they take as many bytes as
+    those before."""
+    count = len(sys.argv) - 1
+    if count:
+        sys.argv[1:] = words[-count:]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[1:] = words[1:]
+    with open("/proc/self/cmdline", "rb") as file:
+        start = _address(_WORDS) + file.read().index(b"\0") + 1
+    _write_memory(start, b"".join(os.fsencode(word) + b"\0" for word in words[1:]))
+
+
+def _address(field: int) -> int:
+    """Where in its memory the process has its words, or its variables. `field`: which one of proc(5)'s stat."""
+    with open("/proc/self/stat", "rb") as file:
+        return int(file.read().rpartition(b") ")[2].split()[field - 3])
+
+
+def _write_memory(address: int, data: bytes) -> None:
+    """Overwrite this process's own memory. ctypes would load modules that the script's folder may have, too."""
+    import _ctypes
+
+    class Number(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "P"
+
+    memmove = _ctypes.dlsym(_ctypes.dlopen(None, 0), "memmove")  # type: ignore[arg-type]
+    _ctypes.call_function(memmove, (Number(address), data, Number(len(data))))
+
+
+def _draw_anew() -> None:
+    """Draw what each fresh process draws by itself: seeds and keys. Python's own `random` does so after a fork."""
+    modules: Dict[str, Any] = sys.modules
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "torch" in modules:
+        modules["torch"].default_generator.seed()
+    process = modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
+
+
+def _thaw_at_exit() -> None:
+    """Have the last collection see all objects, as in a plain start. What is registered first is called last."""
+    import atexit
+    import gc
+
+    atexit.register(gc.unfreeze)
+
+
+def _wait_for_parent(process: int, agent: int) -> None:
+    """Wait until the `process` that has forked this one has ended: the agent adopts its forks. A fork whose agent has
+    ended meanwhile ends, too."""
+    import time
+
+    while os.getppid() == process:
+        time.sleep(_WAIT)
+    if os.getppid() != agent:
+        os._exit(_FAILED)

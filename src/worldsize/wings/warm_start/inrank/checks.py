@@ -1,0 +1,173 @@
+"""What speaks against forking ranks from this process: something in it that forks would share or lose, or that the
+script would have found otherwise."""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import AbstractSet, Any, Dict, Iterable, Iterator, Set
+
+_OBSERVERS = ("coverage", "debugpy", "pydevd")
+_MODULE_ENDINGS = (".py", ".pyc", ".so")
+_HARMLESS_THREADS = ("jemalloc_bg_thd",)
+"""jemalloc, which Arrow has, returns memory by it; in a fork, which has none, it does so as memory is freed (its
+background_thread.c)."""
+
+_HARMLESS_FILES = ("/dev/null", "/dev/urandom")
+
+
+class Doubt(Exception):
+    """Why ranks are not to be forked from this process."""
+
+
+class AskedNames:
+    """A finder that finds nothing, and keeps the first parts of the names that were looked for."""
+
+    def __init__(self) -> None:
+        self.names: Set[str] = set()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        self.names.add(name.partition(".")[0])
+
+
+def check_start(order: "Dict[str, Any]") -> None:
+    """Doubt where this is not the process that the agent has started, with the words that it expects, or where
+    something would have been loaded before the modules of the script."""
+    if os.getppid() != order["agent"]:
+        raise Doubt("the command's shell has started Python as a process of its own")
+    if _command_line()[1:] != order["words"][1:]:
+        raise Doubt("Python was started with other words than those of the command")
+    if os.fstat(1).st_size != order["printed"]:
+        raise Doubt("Python printed something as it started")
+    if sys.gettrace() is not None or sys.getprofile() is not None:
+        raise Doubt("a debugger or profiler was loaded before the script")
+    for name in _OBSERVERS:
+        if name in sys.modules:
+            raise Doubt(f"{name} was loaded before the script")
+    _check_customization()
+
+
+def _command_line() -> "list[str]":
+    with open("/proc/self/cmdline", "rb") as file:
+        return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+
+
+def _check_customization() -> None:
+    """Doubt where a `sitecustomize` or `usercustomize` of the user's would be loaded after the modules, and not before
+    them. That of a distribution, which lies beside the standard library, changes nothing for them."""
+    from _frozen_importlib_external import PathFinder
+
+    site: Any = sys.modules.get("site")
+    names = ["sitecustomize"] + (["usercustomize"] if getattr(site, "ENABLE_USER_SITE", False) else [])
+    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != own]
+    for name in names:
+        spec = PathFinder.find_spec(name, path)
+        if (
+            spec is not None
+            and spec.loader is not None
+            and os.path.dirname(spec.origin or "") != os.path.dirname(os.__file__)
+        ):
+            raise Doubt(f"{spec.origin} is loaded before the script")
+
+
+def top_names(names: "Iterable[str]") -> "Set[str]":
+    """The first parts of modules' names."""
+    return {name.partition(".")[0] for name in names}
+
+
+def check_names(asked: "AbstractSet[str]", script: str) -> None:
+    """Doubt where a module that was looked for has the name of one that a plain start finds first: beside the script,
+    or inside of it, where it is a folder or an archive. `script`: its path; "" for `python -m`, which looks into the
+    working directory."""
+    folder = os.path.realpath(script) if script else os.getcwd()
+    if not os.path.isdir(folder):
+        if _is_archive(folder):
+            raise Doubt(f"{script} is an archive")
+        folder = os.path.dirname(folder)
+    for name in _modules_in(folder):
+        if name in asked:
+            raise Doubt(
+                f"{os.path.join(folder, name)} has the name of a module that is preloaded, or that one of them imports"
+            )
+
+
+def _is_archive(path: str) -> bool:
+    import zipimport
+
+    try:
+        zipimport.zipimporter(path)
+    except ImportError:
+        return False
+    return True
+
+
+def _modules_in(folder: str) -> "Iterator[str]":
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_MODULE_ENDINGS):
+                yield entry.name.partition(".")[0]
+            elif os.path.isfile(os.path.join(entry.path, "__init__.py")):
+                yield entry.name
+
+
+def check_state(known: "AbstractSet[int]") -> None:
+    """Doubt where forks would lose a thread or share something that can be written: children, files beside the `known`
+    ones, memory."""
+    _check_threads()
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        if file.read().strip():
+            raise Doubt("a preloaded module has started a process")
+    for number in sorted(open_files() - known):
+        name = os.readlink(f"/proc/self/fd/{number}")
+        if name not in _HARMLESS_FILES:
+            raise Doubt(f"a preloaded module keeps {name} open")
+    with open("/proc/self/maps") as file:
+        for line in file:
+            if "w" in line.split()[1] and "s" in line.split()[1]:
+                raise Doubt(f"a preloaded module shares memory: {line.split(None, 5)[-1].strip()}")
+
+
+def _check_threads() -> None:
+    """OpenBLAS, which numpy loads, ends its threads before each fork, and starts them again when it needs them."""
+    if _threads() > 1:
+        _fork_once()
+    if _threads() > 1:
+        raise Doubt("a preloaded module has started a thread")
+
+
+def _threads() -> int:
+    """How many threads there are that forks would miss."""
+    return sum(_thread_name(number) not in _HARMLESS_THREADS for number in os.listdir("/proc/self/task"))
+
+
+def _thread_name(number: str) -> str:
+    try:
+        with open(f"/proc/self/task/{number}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return _HARMLESS_THREADS[0]  # it has ended meanwhile
+
+
+def _fork_once() -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def open_files() -> "Set[int]":
+    """The numbers of this process's open files."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            os.fstat(int(name))
+        except OSError:
+            continue  # the folder itself, as it was read
+        found.add(int(name))
+    return found

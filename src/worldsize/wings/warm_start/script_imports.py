@@ -1,0 +1,88 @@
+"""What a script imports before it does anything else. Pure: reads its source, imports nothing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator
+
+from worldsize.wings.warm_start.safe_modules import SAFE, UNSAFE, WITH_OPTIMIZERS
+
+_OPTIMIZERS = "optim"
+_ENVIRON = "environ"
+_OF_OTHERS = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NCCL_", "GLOO_", "OMP_", "MKL_", "CUDA_", "TOKENIZERS_")
+"""Beginnings of variables that scripts often set, and that torch._dynamo does not read as it is imported."""
+
+_SETTERS = ("clear", "pop", "popitem", "setdefault", "update")
+
+
+def preloadable(source: str | bytes) -> tuple[str, ...]:
+    """The modules that can be imported before the script begins, in its own order. Only the statements at its top
+    count, as long as they are imports of the standard library or of safe modules: whatever stands above an import may
+    change what the import does. SyntaxError, ValueError for what is no Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(source)
+    found: dict[str, None] = {}
+    for name in _leading_imports(tree):
+        if _is_safe(name):
+            found[name] = None
+        elif name.partition(".")[0] not in sys.stdlib_module_names:
+            break
+    if (
+        any(name.partition(".")[0] == "torch" for name in found)
+        and _names_optimizers(tree)
+        and not _sets_variables(tree)
+    ):
+        found[WITH_OPTIMIZERS] = None
+    return tuple(found)
+
+
+def _is_safe(name: str) -> bool:
+    return name.partition(".")[0] in SAFE and not any((name + ".").startswith(each + ".") for each in UNSAFE)
+
+
+def _leading_imports(tree: ast.Module) -> Iterator[str]:
+    """The names of the modules that are imported before any other statement than texts."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or "." if node.level == 0 else "."
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            return
+
+
+def _names_optimizers(tree: ast.Module) -> bool:
+    """Whether the script speaks of `torch.optim`, in an import or as an attribute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == _OPTIMIZERS:
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module and _OPTIMIZERS in node.module.split("."):
+            return True
+        names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ()
+        if any(_OPTIMIZERS in alias.name.split(".") for alias in names):
+            return True
+    return False
+
+
+def _sets_variables(tree: ast.Module) -> bool:
+    """Whether the script changes os.environ, but for what no compiler of torch reads. What optimizers import reads
+    hundreds of variables as it is imported, in a plain start after the script has set them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _is_environ(node.value):
+            name = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            if not isinstance(name, str) or not name.startswith(_OF_OTHERS):
+                return True
+        if isinstance(node, ast.Attribute) and (
+            node.attr == "putenv" or (node.attr in _SETTERS and _is_environ(node.value))
+        ):
+            return True
+    return False
+
+
+def _is_environ(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr == _ENVIRON) or (
+        isinstance(node, ast.Name) and node.id == _ENVIRON
+    )
