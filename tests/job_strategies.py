@@ -148,6 +148,7 @@ some_jobs = st.fixed_dictionaries(
         "grace": st.integers(0, 100) | st.floats(0, 100),
         "hang_timeout": st.integers(0, 1000) | st.floats(0, 1000),
         "notify": st.none() | texts,
+        "preload": st.sampled_from([(), ("auto",), ("off",), ("torch",), ("torch.nn", "yes")]),
         "strict": st.booleans(),
         "threads": st.none() | st.integers(1, 64),
         "bind": st.sampled_from(["auto", "none"]),

@@ -52,6 +52,7 @@ RECIPES = {
         ("tensorflow.txt",), "1.8 GB", without_dependencies=("tensorflow-keras.txt",), pythons=TENSORFLOW_PYTHONS
     ),
     "jax": Recipe(("jax.txt",), "600 MB"),
+    "preloaded": Recipe(("preloaded.txt",), "420 MB", without_dependencies=("preloaded-packages.txt",)),
     "ray": Recipe(("ray.txt",), "350 MB"),
     "mpi": Recipe(("mpi.txt",), "120 MB"),
     "azure": Recipe(("azure.txt",), "110 MB"),

@@ -1,0 +1,1 @@
+from worldsize_conformance.warm_start import *
