@@ -10,14 +10,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 
 import torch.distributed as dist
 from torch import nn
 
-for new, old in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"), ("RANK", "SLURM_PROCID"),
-                 ("WORLD_SIZE", "SLURM_NTASKS")):  # fmt: skip
-    if new not in os.environ and old in os.environ:
-        os.environ[new] = os.environ[old]
+RANKS, WORLDS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+
 if len(sys.argv) > 2:
     importlib.import_module(sys.argv[2])
 
@@ -28,8 +27,13 @@ def own_memory() -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
 
 
+def place(names: Sequence[str]) -> int:
+    """The number that the launcher has put into the first of these variables."""
+    return int(next(os.environ[name] for name in names if name in os.environ))
+
+
 def main() -> None:
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", rank=place(RANKS), world_size=place(WORLDS))
     model = nn.parallel.DistributedDataParallel(nn.Linear(64, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loss = model(torch.ones(32, 64)).square().mean()

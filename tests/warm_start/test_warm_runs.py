@@ -172,6 +172,27 @@ def test_each_rank_sees_its_own_gpu(cli: Cli) -> None:
         assert logs == ["0\n", "1\n"], preload
 
 
+KEEPS = """
+import os
+from keeper import Keeper
+
+class Finalized:
+    def __del__(self):
+        print("finalized", flush=True)
+
+Keeper.kept = [Finalized()]  # a class is part of a cycle: what it has is only found by the last collection
+"""
+
+
+def test_what_a_preloaded_module_keeps_is_finalized(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "keeper.py").write_text("class Keeper:\n    pass\n")
+    cli.write("train.py", KEEPS)
+    for preload in ("off", "[keeper]"):
+        path = "environment_variables.PYTHONPATH=%s" % tmp_path
+        run_id = run(cli, "python train.py", "--set", path, preload=preload)
+        assert cli.read(run_id, "attempt-0", "logs", "rank-00001.log") == "finalized\n", preload
+
+
 def test_random_hashes_are_left_random(cli: Cli) -> None:
     cli.write("train.py", "print(hash('a'))\n")
     run_id = run(cli, "python train.py", "--set", "environment_variables.PYTHONHASHSEED=random")

@@ -17,6 +17,7 @@ from worldsize.service.request import SubmissionRequest
 from worldsize.service.submission.plan_job import plan_job
 from worldsize.service.submission.rank_packages import packages_in
 from worldsize.wings.warm_start.decision import rank_start
+from worldsize.wings.warm_start.judgement import gpus
 
 TRAINS = "import os\nimport numpy\nimport torch\n"
 FOUND = RankStart(("numpy", "torch"), True, "train.py imports them")
@@ -50,6 +51,16 @@ def plainly(reason: str) -> RankStart:
 
 def test_auto(code: Path) -> None:
     assert start(code) == FOUND and start(code).way == "warm"
+
+
+def test_a_machine_with_gpus(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is told of it at each run: only nodes that are other machines can tell no sooner."""
+    monkeypatch.setattr(gpus, "_DEVICES", ("/none", "/dev/null"))
+    plan = Plan("r", "t", "local", 1.0, 0, node_major_layout(1, 2), ("bash", "-c", "python train.py"), {})
+    job = Job(command="python train.py", code=str(code))
+    assert rank_start(job, plan, ("auto",), here=True) == plainly("this machine has GPUs")
+    assert rank_start(job, plan, ("torch",), here=True).modules == ("torch",)
+    assert rank_start(job, plan, ("auto",)) == FOUND
 
 
 def test_named_modules(code: Path) -> None:

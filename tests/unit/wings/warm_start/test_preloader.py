@@ -17,7 +17,7 @@ from pythons import supported
 
 from worldsize.agent.posix import processes
 from worldsize.wings.warm_start.agent import preloader as preloading
-from worldsize.wings.warm_start.agent import preparation as preparations
+from worldsize.wings.warm_start.judgement import gpus
 
 TELLS = """
 import gc, json, os, sys
@@ -235,7 +235,7 @@ def _reaped(before: set[int]) -> set[int]:
 
 
 def test_a_node_with_gpus(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparations, "_GPUS", ("/none", os.devnull))
+    monkeypatch.setattr(gpus, "_DEVICES", ("/none", os.devnull))
     node.script(SCRIPT)
     assert "this node has GPUs" in node.prepare(automatic=True).doubt
     node.preparation = None

@@ -102,7 +102,9 @@ def test_a_place_is_the_difference() -> None:
     one = rank(1, (2, 3), A="1", RANK="1", B="2")
     assert place_of(one, ("python", "t.py", "1"), given) == {
         "variables": {"RANK": "1", "B": "2"}, "without": ["ONLY"], "words": ["python", "t.py", "1"], "cpus": [2, 3],
+        "after": 0.05,
     }  # fmt: skip
+    assert place_of(rank(0, RANK="0"), (), given)["after"] == 0
 
 
 def test_a_process_that_takes_its_place_has_the_environment_of_its_rank() -> None:

@@ -85,7 +85,8 @@ class Preloader:
 
     def fork(self, ranks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Have it fork a process for each rank, and end; return the forks' pids. They wait until `go`. A rank has its
-        `variables`, those that it is `without`, its `words` and its `cpus`. PreloadError where there are none."""
+        `variables`, those that it is `without`, its `words`, its `cpus`, and the seconds `after` which it goes on.
+        PreloadError where there are none."""
         self._socket.settimeout(_FORKING)
         try:
             self._send({"ranks": list(ranks)})

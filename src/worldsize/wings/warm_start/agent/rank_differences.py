@@ -18,6 +18,9 @@ _OF_PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"
 """Variables by which libraries bind their threads to the CPUs that the process has as they are loaded."""
 
 _RANDOM = "PYTHONHASHSEED"
+_HEAD_START = 0.05
+"""Seconds by which the first rank of all is ahead of those beside it. They begin at the same moment, unlike ranks that
+start plainly; and where torch's store does not listen yet, they try again only after half a second."""
 
 
 def common_variables(ranks: Sequence[Process]) -> dict[str, str]:
@@ -62,6 +65,7 @@ def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> d
         "without": [name for name in given if name not in rank.environment],
         "words": list(words),
         "cpus": list(rank.cpus),
+        "after": _HEAD_START if rank.ranks[0] else 0.0,
     }
 
 

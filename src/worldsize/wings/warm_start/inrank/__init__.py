@@ -12,6 +12,7 @@ executes the script.
 
 import os
 import sys
+import time
 
 from . import checks
 
@@ -136,6 +137,7 @@ def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> No
         os.dup2(log, number)
     if os.read(order["socket"], 1) != b"g":
         os._exit(0)
+    time.sleep(rank["after"])
     _write_output(order["output"])
     for number in (order["socket"], order["output"], *order["logs"]):
         os.close(number)
@@ -146,7 +148,7 @@ def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> No
     if rank["words"] != order["words"]:
         _set_words(rank["words"])
     _draw_anew()
-    _thaw_at_exit()
+    _collect_at_exit()
     sys.modules.pop(__name__ + ".checks", None)
     sys.modules.pop(__name__, None)
     _wait_for_parent(order["process"], order["agent"])
@@ -220,19 +222,23 @@ def _draw_anew() -> None:
         process.current_process()._config["authkey"] = process.AuthenticationString(os.urandom(32))
 
 
-def _thaw_at_exit() -> None:
-    """Have the last collection see all objects, as in a plain start. What is registered first is called last."""
+def _collect_at_exit() -> None:
+    """Have the last collection see all objects, as in a plain start, where something could tell: a full one takes as
+    long as a quarter of the imports. What is registered first is called last."""
     import atexit
     import gc
 
-    atexit.register(gc.unfreeze)
+    def thaw() -> None:
+        kinds = set(map(type, gc.get_objects()))  # of what was made in this rank
+        if any("__del__" in vars(base) for kind in kinds for base in kind.__mro__):
+            gc.unfreeze()
+
+    atexit.register(thaw)
 
 
 def _wait_for_parent(process: int, agent: int) -> None:
     """Wait until the `process` that has forked this one has ended: the agent adopts its forks. A fork whose agent has
     ended meanwhile ends, too."""
-    import time
-
     while os.getppid() == process:
         time.sleep(_WAIT)
     if os.getppid() != agent:
