@@ -6,6 +6,7 @@ It runs on Python 3.8 to 3.14, with torch and numpy or without. What comes after
 import atexit
 import ctypes
 import faulthandler
+import gc
 import json
 import locale
 import multiprocessing
@@ -136,6 +137,7 @@ def main():
         "sys.executable": [sys.executable, sys.prefix, sys.base_prefix],
         "sys.orig_argv": getattr(sys, "orig_argv", None),
         "sys.warnoptions": [sys.warnoptions, repr(sys._xoptions)],
+        "garbage collector": [gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.callbacks)],
         "sys.hooks": [
             sys.gettrace() is None,
             sys.getprofile() is None,

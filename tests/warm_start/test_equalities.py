@@ -9,7 +9,8 @@ from warm_start.starts import Found, Starts, differences, way
 
 WARM = "[torch, torch._dynamo]"
 ROWS = (
-    "sys.argv", "sys.path", "sys.flags", "sys.executable", "sys.orig_argv", "sys.warnoptions", "sys.hooks", "__main__",
+    "sys.argv", "sys.path", "sys.flags", "sys.executable", "sys.orig_argv", "sys.warnoptions", "sys.hooks",
+    "garbage collector", "__main__",
     "os.environ", "getenv", "/proc/PID/environ", "subprocess",
     "working directory", "umask", "stdin", "descriptors", "streams", "signals",
     "signals of the kernel", "process group", "/proc/PID/cmdline", "/proc/PID/comm", "parent", "threads of the process",

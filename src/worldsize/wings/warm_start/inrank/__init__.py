@@ -27,6 +27,9 @@ _WORDS, _ENVIRONMENT = 48, 50
 """Among the fields of proc(5)'s stat: arg_start and env_start, each before its end."""
 
 _FAILED = 71
+_NEVER = 1 << 30
+"""More new objects than there can be, as the garbage collector's threshold."""
+
 _WAIT = 0.0005
 _CHUNK = 1 << 16
 
@@ -110,16 +113,22 @@ def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
 
 def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
     """Import the modules; what they print goes to a file in memory, `order["output"]`. Return the first parts of the
-    names of all modules that were looked for meanwhile."""
+    names of all modules that were looked for meanwhile. Nothing is collected: that is a sixth of what torch takes."""
+    import gc
+
     order["output"] = output = os.memfd_create("worldsize-preload")
     for number in (1, 2):
         os.dup2(output, number)
     finder = checks.AskedNames()
     sys.meta_path.insert(0, finder)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(_NEVER, *thresholds[1:])
     try:
         for name in order["modules"]:
             __import__(name)
     finally:
+        if gc.get_threshold()[0] == _NEVER:  # and no module has set its own
+            gc.set_threshold(*thresholds)
         sys.meta_path.remove(finder)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
