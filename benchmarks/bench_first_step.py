@@ -42,6 +42,8 @@ class Start(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shapes", default="1x2,1x4,1x8,2x4", help="nodes x ranks (default: %(default)s)")
     parser.add_argument("--module", default="", help="a further module that the program imports")
+    parser.add_argument("--python", default="", help="the ranks' Python, with torchrun beside it (default: this one)")
+    parser.add_argument("--slurm", action="store_true", help="on 2 nodes x 2 ranks of a Slurm cluster alone, with srun")
 
 
 def main() -> None:
@@ -49,6 +51,9 @@ def main() -> None:
         if importlib.util.find_spec("torch") is None:
             sys.exit("bench_first_step.py needs torch: run it with .venv/bin/python after `make setup`")
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if bench.options.slurm:
+            contest_on_slurm(bench)
+            return
         found = {shape: contest(bench, shape) for shape in bench.options.shapes.split(",")}
         limits(bench, found)
         bench.finish(found)
@@ -65,26 +70,64 @@ def contest(bench: Bench, shape: str) -> dict[str, list[Start]]:
         starts.setdefault(name, []).append(start)
         return start.seconds
 
+    python = bench.options.python or "python"
     program = ["train.py", "OUT", *filter(None, [bench.options.module])]
     command = [bench.worldsize, "run", "-w", shape]
+    modules = "[torch, torch._dynamo, %s]" % bench.options.module if bench.options.module else "auto"
     contestants = {
-        WARM: lambda: timed(WARM, *command, "--set", "preload=auto", "--", "python", *program),
-        COLD: lambda: timed(COLD, *command, "--set", "preload=off", "--", "python", *program),
+        WARM: lambda: timed(WARM, *command, "--set", "preload=" + modules, "--", python, *program),
+        COLD: lambda: timed(COLD, *command, "--set", "preload=off", "--", python, *program),
     }
     if nodes == 1:
         port = str(free_port())
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        torchrun = [os.path.join(BIN, "torchrun"), "--nproc-per-node=%d" % ranks, "--master-port", port, *program]
+        torchrun = [
+            os.path.join(os.path.dirname(bench.options.python) or BIN, "torchrun"),
+            "--nproc-per-node=%d" % ranks,
+            "--master-port",
+            port,
+            *program,
+        ]
         contestants[TORCHRUN] = lambda: timed(TORCHRUN, *torchrun)
-        line = "for i in $(seq 0 %d); do RANK=$i WORLD_SIZE=%d python %s & done; wait"
-        loop = ["/bin/sh", "-c", line % (ranks - 1, ranks, " ".join(program))]
+        line = "for i in $(seq 0 %d); do RANK=$i WORLD_SIZE=%d %s %s & done; wait"
+        loop = ["/bin/sh", "-c", line % (ranks - 1, ranks, python, " ".join(program))]
         contestants[LOOP] = lambda: timed(LOOP, *loop, **place)
         if shutil.which("mpirun"):
-            words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), "python", *program]
+            words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), python, *program]
             contestants[MPIRUN] = lambda: timed(MPIRUN, *words, **place)
     sample = rounds(contestants, bench.count(10, 3))
     show(bench, shape, sample, {name: values[-len(sample[name]) :] for name, values in starts.items()})
     return {name: values[-len(sample[name]) :] for name, values in starts.items()}
+
+
+def contest_on_slurm(bench: Bench) -> None:
+    """The same on a cluster of the tests', whose nodes share this machine: what srun starts imports by itself."""
+    from slurm_bed import Flavour, open_bed
+
+    with open_bed(bench, Flavour(nodes=2, accounting=False)) as bed:
+        project = bed.project("first", {})
+        shutil.copy(PROGRAM, os.path.join(project, "train.py"))
+        out = os.path.join(project, "out")
+        place = {"MASTER_ADDR": bed.cluster.node_names[0], "MASTER_PORT": "29511", "OMP_NUM_THREADS": "1"}
+
+        def timed(*argv: str) -> float:
+            shutil.rmtree(out, ignore_errors=True)
+            os.mkdir(out)
+            began = time.time()
+            bed.run(*argv, "python", "train.py", out, cwd=project, environ={**bed.environ, **place})
+            bed.wait_calm()
+            return max(json.load(open(os.path.join(out, name)))["done"] for name in os.listdir(out)) - began
+
+        command = [bench.worldsize, "run", "-w", "2x2"]
+        contestants = {
+            WARM: lambda: timed(*command, "--set", "preload=auto", "--"),
+            COLD: lambda: timed(*command, "--set", "preload=off", "--"),
+            "srun": lambda: timed("srun", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2"),
+        }
+        sample = rounds(contestants, bench.count(10, 3))
+        head = ["command", "median s", "10 % to 90 %", "over srun"]
+        bench.table("First step on Slurm, 2 x 2", head, contest_rows(sample, ["srun"], unit=1.0))
+        bench.finish(sample)
 
 
 def free_port() -> int:

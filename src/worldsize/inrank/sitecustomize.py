@@ -237,7 +237,9 @@ def _leave_gloo():
     import gc
 
     parallel = sys.modules["torch.nn.parallel"].DistributedDataParallel
-    for model in [each for each in gc.get_objects() if issubclass(type(each), parallel)]:
+    objects = gc.get_objects()
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, parallel)}  # far fewer than objects
+    for model in [each for each in objects if type(each) in kinds]:
         for name in ("reducer", "logger", "process_group"):
             model.__dict__.pop(name, None)
 
