@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 from harness import CHECKOUT, Bench, ratio
@@ -24,7 +25,7 @@ from harness import CHECKOUT, Bench, ratio
 SERVER = os.path.join(CHECKOUT, "benchmarks", "slow_share.py")
 PROGRAM = os.path.join(CHECKOUT, "benchmarks", "programs", "first_step.py")
 WAYS = {"warm": "auto", "cold": "off"}
-_NEW_MOUNTS, _PRIVATE, _BIND = 0x20000, 1 << 18 | 1 << 14, 1 << 12
+_NEW_MOUNTS, _PRIVATE, _BIND, _REMOUNT, _READ_ONLY = 0x20000, 1 << 18 | 1 << 14, 1 << 12, 1 << 5, 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,26 +39,28 @@ def main() -> None:
         if found is None or os.geteuid() or not os.path.exists("/dev/fuse"):
             sys.exit("bench_import_share.py needs torch, root and /dev/fuse")
         assert found.origin is not None
-        site = os.path.join(bench.work, "site")
-        os.mkdir(site)
-        bind(os.path.dirname(os.path.dirname(found.origin)), site)
+        site = os.path.dirname(os.path.dirname(found.origin))
+        shared = tempfile.mkdtemp(prefix="worldsize-bench-share-")
+        bind(site, shared)
         project = bench.project("project")
         shutil.copy(PROGRAM, os.path.join(project, "train.py"))
         runs: dict[str, list[list[float]]] = {way: [] for way in WAYS}
         for number in range(bench.count(5, 2)):
             for way in sorted(WAYS, reverse=bool(number % 2)):
-                runs[way].append(list(measure(bench, project, site, way)))
+                runs[way].append(list(measure(bench, project, shared, way)))
         show(bench, runs)
         bench.finish(runs)
 
 
 def bind(source: str, target: str) -> None:
-    """Mount the source there, for this process and its children alone."""
+    """Mount the source there, for this process and its children alone, and for reading alone. The target is left
+    behind, empty: nobody should remove what is mounted somewhere."""
     libc = ctypes.CDLL(None, use_errno=True)
     if (
         libc.unshare(_NEW_MOUNTS)
         or libc.mount(b"none", b"/", None, _PRIVATE, None)
         or libc.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None)
+        or libc.mount(b"none", os.fsencode(target), None, _BIND | _REMOUNT | _READ_ONLY, None)
     ):
         sys.exit("mount: %s" % os.strerror(ctypes.get_errno()))
 
