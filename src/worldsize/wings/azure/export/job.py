@@ -61,6 +61,7 @@ _LEFT_OUT = {
     "conventions": "Azure sets its own variables",
     "grace": "Azure ends processes in its own way",
     "watchdog": "Azure does not look for runs that hang: set limits.timeout",
+    "preload": "each rank imports its modules by itself",
     "hang_timeout": "Azure does not look for idle ranks: set limits.timeout",
     "notify": "nothing of worldsize's goes there that could call it",
     "strict": "Azure looks at exit codes alone",
