@@ -290,3 +290,13 @@ def test_what_a_module_starts_inherits_nothing_of_this(node: Node) -> None:
     files = [str(each.readlink()) for each in Path("/proc", pid.read_text().strip(), "fd").iterdir()]
     assert not [each for each in files if each.startswith("socket:") or "rank-0" in each]
     subprocess.run(["kill", pid.read_text().strip()], check=True)
+
+
+@pytest.mark.parametrize("value", ["5", "", "x", "0", "999999", "-1"])
+def test_a_process_that_nobody_has_asked_to_import_is_no_success(node: Node, value: str) -> None:
+    """Found in review: it ended with 0, as a rank does whose training is done."""
+    node.script("print('trained')")
+    environ = {"PYTHONPATH": os.path.join(node.paths.root, "inrank"), "WORLDSIZE_PRELOADER": value}
+    words = [sys.executable, os.path.join(node.paths.code, "train.py")]
+    done = subprocess.run(words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (71, "")

@@ -48,7 +48,7 @@ def become_rank() -> None:
         _send(order, {"doubt": reason})
     finally:
         if rank is None:
-            os._exit(0)
+            os._exit(_FAILED)  # nobody is to take this for a rank that has succeeded
     try:
         _take_place(order, order["ranks"][rank], order["logs"][rank])
     except BaseException:  # noqa: BLE001  a rank in another one's place would spoil the run
@@ -145,7 +145,7 @@ def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> No
     for number in (1, 2):
         os.dup2(log, number)
     if os.read(order["socket"], 1) != b"g":
-        os._exit(0)
+        os._exit(_FAILED)
     time.sleep(rank["after"])
     _write_output(order["output"])
     for number in (order["socket"], order["output"], *order["logs"]):
