@@ -84,6 +84,7 @@ class CommandJob:
         watchdog: Mapping[str, Any] | None
         hang_timeout: float | None
         notify: str | None
+        preload: str | Sequence[str] | None
         strict: bool | None
         threads: int | None
         bind: str | None
@@ -259,6 +260,7 @@ def command(
     watchdog: Mapping[str, Any] | None = None,
     hang_timeout: float | None = None,
     notify: str | None = None,
+    preload: str | Sequence[str] | None = None,
     strict: bool | None = None,
     threads: int | None = None,
     bind: str | None = None,
