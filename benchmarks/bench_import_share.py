@@ -25,6 +25,7 @@ from harness import CHECKOUT, Bench, ratio
 SERVER = os.path.join(CHECKOUT, "benchmarks", "slow_share.py")
 PROGRAM = os.path.join(CHECKOUT, "benchmarks", "programs", "first_step.py")
 WAYS = {"warm": "auto", "cold": "off"}
+_DETACH = 2
 _NEW_MOUNTS, _PRIVATE, _BIND, _REMOUNT, _READ_ONLY = 0x20000, 1 << 18 | 1 << 14, 1 << 12, 1 << 5, 1
 
 
@@ -41,20 +42,23 @@ def main() -> None:
         assert found.origin is not None
         site = os.path.dirname(os.path.dirname(found.origin))
         shared = tempfile.mkdtemp(prefix="worldsize-bench-share-")
-        bind(site, shared)
         project = bench.project("project")
         shutil.copy(PROGRAM, os.path.join(project, "train.py"))
         runs: dict[str, list[list[float]]] = {way: [] for way in WAYS}
-        for number in range(bench.count(5, 2)):
-            for way in sorted(WAYS, reverse=bool(number % 2)):
-                runs[way].append(list(measure(bench, project, shared, way)))
+        try:
+            bind(site, shared)
+            for number in range(bench.count(5, 2)):
+                for way in sorted(WAYS, reverse=bool(number % 2)):
+                    runs[way].append(list(measure(bench, project, shared, way)))
+        finally:
+            ctypes.CDLL(None).umount2(os.fsencode(shared), _DETACH)
+            os.rmdir(shared)  # and nothing below it: this fails where something is still mounted
         show(bench, runs)
         bench.finish(runs)
 
 
 def bind(source: str, target: str) -> None:
-    """Mount the source there, for this process and its children alone, and for reading alone. The target is left
-    behind, empty: nobody should remove what is mounted somewhere."""
+    """Mount the source there, for this process and its children alone, and for reading alone."""
     libc = ctypes.CDLL(None, use_errno=True)
     if (
         libc.unshare(_NEW_MOUNTS)

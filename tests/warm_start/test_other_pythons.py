@@ -1,5 +1,5 @@
 """The table of docs/warm-start.md on every Python that is found here, with modules that each of them has; and in a
-virtual environment, as `uv` and `venv` make it."""
+virtual environment."""
 
 from __future__ import annotations
 

@@ -27,6 +27,12 @@ preload: [slow_module]
 """
 
 
+def way(cli: Cli, run: str) -> str | None:
+    """How the ranks have started, if they were to be forked."""
+    found = (each.get("start") for each in cli.events(run, 0) if each["event"] == "ranks_started")
+    return next(found, None)
+
+
 class SlowImport:
     """A run whose ranks are to be forked from a process that imports a slow module, and has begun to."""
 
@@ -52,8 +58,7 @@ class SlowImport:
         return state
 
     def start(self) -> str | None:
-        found = (each.get("start") for each in self.cli.events(self.run, 0) if each["event"] == "ranks_started")
-        return next(found, None)
+        return way(self.cli, self.run)
 
     def notices(self) -> list[str]:
         return [each["text"] for each in self.cli.events(self.run, 0) if each["event"] == "notice"]
@@ -91,12 +96,15 @@ def test_the_agent_is_killed_while_modules_are_imported(importing: SlowImport) -
     """What it leaves behind is found by the next command that looks at the run, as ranks are."""
     parent = int(Path("/proc/%d/stat" % importing.preloader).read_text().rpartition(") ")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
-    assert importing.end() in ("FAILED", "LOST")
-    assert importing.start() is None
+    assert (importing.end(), importing.start()) == ("FAILED", None)
+    assert importing.cli.status(importing.run)["reason"] == "NODE_FAILURE"
 
 
-def run(cli: Cli, command: str, *words: str, preload: str = "[decimal]", code: int = 0) -> str:
-    return cli.run("-w", "1x2", *words, "--set", "preload=" + preload, "--", *command.split(), code=code)
+def run(cli: Cli, *words: str, preload: str = "[decimal]", start: str | None = "warm") -> str:
+    """A run of train.py whose ranks have started in this way."""
+    run_id = cli.run("-w", "1x2", *words, "--set", "preload=" + preload, "--", "python", "train.py")
+    assert way(cli, run_id) == (None if preload == "off" else start)
+    return run_id
 
 
 @pytest.mark.parametrize("preload", ["[decimal]", "off"])
@@ -158,7 +166,7 @@ def test_a_rank_that_is_left_behind_is_told_by_its_rank(cli: Cli) -> None:
         "train.py",
         "import os, subprocess, sys\nif os.environ['RANK'] == '1':\n    subprocess.Popen(['sleep', '987'], env={})\n",
     )
-    run_id = run(cli, "python train.py")
+    run_id = run(cli)
     (warning,) = cli.status(run_id)["warnings"]
     assert "rank 1" in json.dumps(warning) and "sleep 987" in json.dumps(warning), warning
 
@@ -167,7 +175,7 @@ def test_each_rank_sees_its_own_gpu(cli: Cli) -> None:
     cli.write("worldsize.toml", "[compute.local]\ntype = 'local'\ngpus_per_node = 2\n")
     cli.write("train.py", "import os\nprint(os.environ.get('CUDA_VISIBLE_DEVICES'))\n")
     for preload in ("off", "[decimal]"):
-        run_id = run(cli, "python train.py", "--set", "visible_devices=true", preload=preload)
+        run_id = run(cli, "--set", "visible_devices=true", preload=preload)
         logs = [cli.read(run_id, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in (0, 1)]
         assert logs == ["0\n", "1\n"], preload
 
@@ -189,13 +197,13 @@ def test_what_a_preloaded_module_keeps_is_finalized(cli: Cli, tmp_path: Path) ->
     cli.write("train.py", KEEPS)
     for preload in ("off", "[keeper]"):
         path = "environment_variables.PYTHONPATH=%s" % tmp_path
-        run_id = run(cli, "python train.py", "--set", path, preload=preload)
+        run_id = run(cli, "--set", path, preload=preload)
         assert cli.read(run_id, "attempt-0", "logs", "rank-00001.log") == "finalized\n", preload
 
 
 def test_random_hashes_are_left_random(cli: Cli) -> None:
     cli.write("train.py", "print(hash('a'))\n")
-    run_id = run(cli, "python train.py", "--set", "environment_variables.PYTHONHASHSEED=random")
+    run_id = run(cli, "--set", "environment_variables.PYTHONHASHSEED=random", start="plain")
     logs = [cli.read(run_id, "attempt-0", "logs", "rank-%05d.log" % rank) for rank in (0, 1)]
     assert logs[0] != logs[1]
     assert "PYTHONHASHSEED is random" in json.dumps(cli.events(run_id, 0))

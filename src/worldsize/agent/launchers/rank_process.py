@@ -38,7 +38,8 @@ class EndedProcess(NamedTuple):
 
 
 class RankForks(Protocol):
-    """What has imported modules for a node's ranks, and forks them. `doubt`: why it does not; "" if it can."""
+    """A process that has imported modules, and from which a node's ranks are forked. `doubt`: why it cannot fork them;
+    "" if it can."""
 
     doubt: str
 
@@ -46,7 +47,7 @@ class RankForks(Protocol):
         """Fork a process for each rank, which waits until `go`; return their pids, or [] where there is a doubt."""
 
     def go(self, count: int) -> None:
-        """Have so many forks go on as ranks."""
+        """Let the forks, `count` of them, continue as ranks."""
 
     def close(self) -> None:
         """End it, unless it has forked ranks that go on."""
