@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
 from collections.abc import Collection, Sequence
 
 from worldsize.common.atomic_files import printable_text
@@ -141,9 +140,11 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
     """The error for a script or a program that stands where a job file should; None where it may well be a job file."""
+    from shutil import which
+
     if name.endswith(_SCRIPTS):
         what = _script_text(name)
-    elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not shutil.which(name):
+    elif os.path.exists(name) or name.endswith(_JOB_FILES) or os.sep in name or not which(name):
         return None
     else:
         what = "a command goes after --"

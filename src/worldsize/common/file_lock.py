@@ -8,9 +8,9 @@ import json
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from worldsize.common.atomic_files import read_object, storage_error
+from worldsize.common.named_tuple import Any
 from worldsize.errors import StorageError
 from worldsize.trust.directories import make_directories
 

@@ -6,8 +6,8 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.environment.existing import ExistingEnvironment, venv_home
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec

@@ -6,9 +6,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from worldsize.common.atomic_files import printable_text, read_file
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import NotFound, StorageError, UsageError
 from worldsize.trust.directories import is_reliable_directory, real_path
 from worldsize.trust.keys import user_home

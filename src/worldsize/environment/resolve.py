@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import FILE_ENDINGS, EnvironmentSpec, is_azure_name, is_path, spec_of

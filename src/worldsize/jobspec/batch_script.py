@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
-
+from worldsize.common.named_tuple import Any, Protocol, cast
 from worldsize.jobspec.job import Job, LoadedJob
 from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.jobspec.paths import is_remote
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import mask_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from worldsize.common.named_tuple import NamedTuple
 
 _INCLUDE = r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)"
 _EDITABLE = r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)"

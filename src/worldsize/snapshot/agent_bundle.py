@@ -19,6 +19,7 @@ from worldsize.version import VERSION
 _PACKAGES = ("agent", "common", "plan", "state", "trust")
 _MODULES = ("errors.py", "registry.py")
 _FOLDERS_OF_WINGS = ("agent", "judgement")
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -45,19 +46,12 @@ def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
     `small`: for a script that it travels in, a seventh of the size: compressed, and without bytecode.
     The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
     """
-    sources = _sources()
-    key = repr(
-        (
-            VERSION,
-            sys.implementation.cache_tag,
-            [(name, status.st_mtime_ns, status.st_size) for name, _, status in sources],
-        )
-    )
+    digest = digest_of(repr((VERSION, sys.implementation.cache_tag, _identity())).encode())
     kind = "-small" if small else ""
-    path = os.path.join(cache_dir, f"agent-{VERSION}-{digest_of(key.encode())[:16]}{kind}.pyz")
+    path = os.path.join(cache_dir, f"agent-{VERSION}-{digest[:16]}{kind}.pyz")
     make_private_directory(cache_dir, follow=True)
     if not os.path.exists(path):
-        write_bytes(path, _archive_bytes([(name, source) for name, source, _ in sources], small))
+        write_bytes(path, _archive_bytes(_sources(), small))
     return path
 
 
@@ -76,39 +70,52 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
     return path
 
 
-def _sources() -> list[tuple[str, str, os.stat_result]]:
-    """What the bundle holds: (name in it, path, status) of each file, in order."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    modules = [(name, os.path.join(root, name)) for name in _MODULES]
-    found = [(f"worldsize/{name}", path, os.stat(path)) for name, path in modules]
+def _identity() -> str | list[tuple[str, int, int]]:
+    """What tells these sources from others: of an installed worldsize its list of files with their checksums, which
+    is one file to read; of a checkout the time and the size of each source."""
+    record = os.path.join(os.path.dirname(_ROOT), f"worldsize-{VERSION}.dist-info", "RECORD")
+    try:
+        with open(record, "rb") as file:
+            return digest_of(file.read())
+    except OSError:
+        found = ((name, os.stat(path)) for name, path in _sources())
+        return [(name, status.st_mtime_ns, status.st_size) for name, status in found]
+
+
+def _sources() -> list[tuple[str, str]]:
+    """What the bundle holds: (name in it, path) of each file, in order."""
+    found = [(f"worldsize/{name}", os.path.join(_ROOT, name)) for name in _MODULES]
     for package in _PACKAGES:
-        found += _sources_below(os.path.join(root, package), f"worldsize/{package}/")
-    found += _sources_of_wings(os.path.join(root, "wings"))
-    return sorted(found, key=lambda source: source[0])
+        found += _sources_below(os.path.join(_ROOT, package), f"worldsize/{package}/")
+    return sorted(found + _sources_of_wings(os.path.join(_ROOT, "wings")))
 
 
-def _sources_of_wings(wings: str) -> list[tuple[str, str, os.stat_result]]:
+def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
     """The same of those folders of each wing that travel, with the empty `__init__.py` of the folders above them. A
     folder without one is no wing: it may be what Python has left of one that was removed."""
     found = []
-    for wing, name in ((wing, name) for wing in sorted(os.listdir(wings)) for name in _FOLDERS_OF_WINGS):
-        folder = os.path.join(wings, wing, name)
-        if os.path.isfile(os.path.join(folder, "__init__.py")):
-            found += _sources_below(folder, f"worldsize/wings/{wing}/{name}/")
-            above = [os.path.join(wings, wing, "__init__.py"), os.path.join(wings, "__init__.py")]
-            found += [(path.replace(wings, "worldsize/wings", 1), path, os.stat(path)) for path in above]
-    return list(dict.fromkeys(found))
+    for wing in os.listdir(wings):
+        folder = os.path.join(wings, wing)
+        travelling = [
+            (name, os.path.join(folder, name)) for name in _FOLDERS_OF_WINGS
+            if os.path.exists(os.path.join(folder, name, "__init__.py"))
+        ]  # fmt: skip
+        for name, path in travelling:
+            found += _sources_below(path, f"worldsize/wings/{wing}/{name}/")
+        if travelling:
+            found.append((f"worldsize/wings/{wing}/__init__.py", os.path.join(folder, "__init__.py")))
+    return [*found, ("worldsize/wings/__init__.py", os.path.join(wings, "__init__.py"))] if found else []
 
 
-def _sources_below(folder: str, name: str) -> list[tuple[str, str, os.stat_result]]:
-    """The same of one folder, which is called `name` in the bundle."""
+def _sources_below(folder: str, name: str) -> list[tuple[str, str]]:
+    """The same of one folder, which is called `name` in the bundle. What has no suffix is a folder."""
     found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                found.append((name + entry.name, entry.path, entry.stat()))
-            elif entry.is_dir() and entry.name != "__pycache__":
-                found += _sources_below(entry.path, name + entry.name + "/")
+    for entry in os.listdir(folder):
+        path = os.path.join(folder, entry)
+        if entry.endswith(".py"):
+            found.append((name + entry, path))
+        elif "." not in entry and entry != "__pycache__" and os.path.isdir(path):
+            found += _sources_below(path, name + entry + "/")
     return found
 
 

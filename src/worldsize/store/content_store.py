@@ -6,9 +6,9 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
 
 from worldsize.common.file_lock import acquire
+from worldsize.common.named_tuple import Any, NamedTuple, Protocol
 from worldsize.trust.directories import require_reliable_directory
 
 _CHUNK = 4 << 20

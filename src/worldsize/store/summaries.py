@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from worldsize.common.atomic_files import MAX_RECORD_BYTES, open_regular_file, read_file, write_bytes
 from worldsize.common.json_values import is_number
+from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import is_code_of

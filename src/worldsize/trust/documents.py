@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TextIO
 
 from worldsize.common.atomic_files import Descriptor
+from worldsize.common.named_tuple import TextIO
 from worldsize.errors import StorageError
 from worldsize.trust.directories import real_path
 from worldsize.trust.links import MOST_LINKS, open_below, read_link

@@ -13,6 +13,7 @@ import pytest
 
 from worldsize.snapshot import agent_bundle as bundle
 from worldsize.snapshot.agent_bundle import ensure_agent_bundle, ensure_bytecode
+from worldsize.version import VERSION
 
 pytestmark = pytest.mark.heavy
 
@@ -24,7 +25,7 @@ def other_sources(tmp_path, monkeypatch):
     """A copy of the package's sources, of which bundles are made from now on."""
     copy = str(tmp_path / "worldsize")
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(bundle, "__file__", os.path.join(copy, "snapshot", "agent_bundle.py"))
+    monkeypatch.setattr(bundle, "_ROOT", copy)
     return copy
 
 
@@ -68,6 +69,18 @@ def test_other_sources_give_another_bundle(made, tmp_path, other_sources):
     second = ensure_agent_bundle(cache)
     assert second != first and read(second) != read(first)
     assert b"MORE = 1" in zipfile.ZipFile(second).read("worldsize/agent/outcome/verdict.py")
+
+
+def test_an_installed_worldsize_is_known_by_its_list_of_checksums(tmp_path, other_sources):
+    """Its sources, hundreds of files, need not be looked at for each run."""
+    record = tmp_path / ("worldsize-%s.dist-info" % VERSION) / "RECORD"
+    record.parent.mkdir()
+    record.write_text("worldsize/errors.py,sha256=one,1\n")
+    first = ensure_agent_bundle(str(tmp_path / "cache"))
+    os.utime(os.path.join(other_sources, "errors.py"), (1_000_000, 1_000_000))
+    assert ensure_agent_bundle(str(tmp_path / "cache")) == first
+    record.write_text("worldsize/errors.py,sha256=two,1\n")
+    assert ensure_agent_bundle(str(tmp_path / "cache")) != first
 
 
 def test_what_python_has_left_of_a_wing_is_none(made, tmp_path, other_sources):

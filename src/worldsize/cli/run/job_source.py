@@ -69,7 +69,7 @@ def _is_batch_script(name: str) -> bool:
 def _check_job_file(name: str, typed: list[str]) -> str:
     """Check that `name` is a job file, and return it. UsageError for what is plainly meant otherwise, such as a script,
     and for a file that is not there."""
-    if name.endswith((".yml", ".yaml")) and os.path.exists(name):
+    if name.endswith((".yml", ".yaml", ".json")) and os.path.exists(name):
         return name
     from worldsize.cli.suggestions import missing_file_error, wrong_job_file_error
 

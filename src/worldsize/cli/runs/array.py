@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from worldsize.cli.output import report, show_transient_line, state_text
+from worldsize.common.named_tuple import Any
 from worldsize.plan.array import element_id
 from worldsize.service.runs.array import RunArray
 from worldsize.state.array import count_states

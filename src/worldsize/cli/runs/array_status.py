@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from worldsize.cli.runs.array import element_name, element_text, states_text, values_text
 from worldsize.cli.runs.wait_and_usage import waiting_lines
+from worldsize.common.named_tuple import Any
 from worldsize.plan.array import array_file, element_id
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.array import RunArray

@@ -7,8 +7,8 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 
 _MOST = 500

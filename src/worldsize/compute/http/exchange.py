@@ -4,9 +4,10 @@ with growing pauses."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from worldsize.common.debug_notes import note_decision
+from worldsize.common.named_tuple import Any
 from worldsize.compute.http.errors import LostAnswer, Service, Unanswered, connection_error
 from worldsize.errors import ConfigError, SubmitAgain
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.slurm.job_rows import format_option, number_of, seconds_of, values_of
 
 TYPE_CHECKING = False

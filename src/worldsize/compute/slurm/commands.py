@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import ConfigError, SubmitAgain
 from worldsize.trust.procfs import PASSWORD_VARIABLE
 

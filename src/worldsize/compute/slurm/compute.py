@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.compute.base import (
     CheckResult,
     Compute,

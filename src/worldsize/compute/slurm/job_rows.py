@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits, span_words
 from worldsize.plan.hostlist import MAX_NAMES
 from worldsize.state.exit_records import signal_name

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError
 from worldsize.jobspec.job import Job

@@ -7,7 +7,8 @@ slurm_protocol_defs.c); free texts are the `state_desc` that slurmctld writes in
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from worldsize.common.named_tuple import NamedTuple
 
 
 class WaitReason(NamedTuple):

@@ -12,8 +12,8 @@ import shlex
 import zlib
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.script_checks import (
     FIRST_NODE_CHECK,

@@ -6,8 +6,7 @@ src/common/slurm_protocol_defs.c). An unknown word is phase "unknown", never a s
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.state.records import Reason
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.reading.environment import read_environment
 from worldsize.jobspec.reading.problems import Problems

@@ -7,8 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import ConfigError
 from worldsize.jobspec.config.compute_keys import (
     COMPUTE_KEYS,
@@ -32,6 +32,7 @@ from worldsize.trust.projects import (
     read_config,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.trust.projects import Ask
 

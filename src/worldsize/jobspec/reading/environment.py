@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.environment import (
     FILE_ENDINGS,
     EnvironmentSpec,

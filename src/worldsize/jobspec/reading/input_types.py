@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.input_types import is_value_type, with_types
 from worldsize.jobspec.job import InputType
 from worldsize.jobspec.reading.problems import Problems

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.distribution import DISTRIBUTIONS, Distribution, kind_names
 from worldsize.jobspec.job import MAX_RANKS, Input, InputValue, Job, Limits, Output, Resources, Watchdog, command_text
 from worldsize.jobspec.keys.job import (

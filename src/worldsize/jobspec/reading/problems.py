@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from worldsize.common.atomic_files import printable_text
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import JobError, UsageError
 from worldsize.jobspec.reading.tree import YamlNode
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import JobError, UsageError
 
 MAX_DEPTH = 60

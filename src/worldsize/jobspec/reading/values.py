@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.jobspec.paths import absolute_path, is_malformed, is_remote
 from worldsize.jobspec.reading.nearest import did_you_mean

@@ -6,10 +6,9 @@ not blow up. Raises JobError for whatever is not one YAML document.
 
 from __future__ import annotations
 
-from typing import Any
-
 import yaml
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import JobError
 from worldsize.jobspec.reading.tree import MAX_DEPTH, YamlNode
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.environment.activation import Activation, activation
 from worldsize.environment.existing import ExistingEnvironment, find_existing
 from worldsize.environment.resolve import resolve_environment

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast, overload
 
 from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import Any, cast, overload
 from worldsize.compute.base import IdleCallback
 from worldsize.compute.capabilities import HasUsage, Usage, total_usage
 from worldsize.errors import NotFound, WorldsizeError

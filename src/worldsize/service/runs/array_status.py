@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from worldsize.common.json_values import PARSE_ERRORS
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import Compute, Handle
 from worldsize.errors import DamagedRun, WorldsizeError
 from worldsize.plan.array import Array, element_root, handles_file, is_untouched, write_search_outputs

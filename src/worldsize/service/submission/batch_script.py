@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, cast
 
+from worldsize.common.named_tuple import Protocol, cast
 from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.batch_script import WHAT
 from worldsize.jobspec.job import Job

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from worldsize.cli.console import add_output_option, add_run_argument, find_run, load_current_config
 from worldsize.cli.output import show, show_json
+from worldsize.common.named_tuple import Any
 
 _EXAMPLES = """examples:
   worldsize diff 417k 9f2c                    job, code and environment, from the first to the second

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, cast
 
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.json_values import read_record, require_version
+from worldsize.common.named_tuple import Any, cast
 from worldsize.errors import NotFound
 from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.reading.job_file import load_job

@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from worldsize.common.digests import digest_of
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import is_editable
@@ -17,6 +17,7 @@ from worldsize.wings.environments.pip.requirement_lines import list_lines, parse
 from worldsize.wings.environments.pip.requirements import local_path, local_sources
 from worldsize.wings.environments.sources import is_lock, is_project, read_named_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Recipe
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from worldsize.common.atomic_files import read_object, write_json
+from worldsize.common.named_tuple import Any
 from worldsize.environment.existing import ExistingEnvironment, explain_missing_python, inspect_prefix
 from worldsize.errors import BuildError, UsageError, WorldsizeError
 from worldsize.jobspec.config.compute_types import LOCAL
@@ -232,9 +232,9 @@ def read_built_description(environment: Environment) -> dict[str, Any] | None:
 
 def installed_packages(prefix: str) -> list[dict[str, Any]]:
     """Name and version of each Python package in a prefix, whoever made it."""
-    from worldsize.wings.environments.inspect.installed import installed_distributions
+    from worldsize.wings.environments.inspect.installed import named_distributions
 
-    return [{"name": each.name, "version": each.version} for each in installed_distributions(prefix)]
+    return [{"name": each.name, "version": each.version} for each in named_distributions(prefix)]
 
 
 def lost_variables(path: str) -> list[str] | None:

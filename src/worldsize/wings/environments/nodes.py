@@ -6,8 +6,8 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.compute.base import Compute
 from worldsize.compute.capabilities import ComputeNode, NodeCommandStream
 from worldsize.environment.activation import Activation

@@ -6,9 +6,9 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from worldsize.common.atomic_files import write_json, write_text
+from worldsize.common.named_tuple import Any
 from worldsize.environment.activation import expand_variables
 from worldsize.environment.existing import inspect_prefix
 from worldsize.errors import BuildError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from worldsize.common.atomic_files import read_object
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import NotFound, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.plan.array import element_root, read_array

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from worldsize.common.atomic_files import printable_text, read_file, read_json
 from worldsize.common.json_values import refuse_newer, tuple_of
+from worldsize.common.named_tuple import Any
 from worldsize.errors import JobError, NotFound, UsageError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep, spec_of, with_conda_file
 from worldsize.trust.secrets import MASK

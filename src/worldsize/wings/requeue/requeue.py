@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import cast
 
 from worldsize.common.atomic_files import storage_error
+from worldsize.common.named_tuple import cast
 from worldsize.compute.capabilities import CanRequeue
 from worldsize.errors import SubmitAgain, SubmitRejected, UsageError, WorldsizeError
 from worldsize.plan.array import array_of

@@ -6,15 +6,16 @@ import argparse
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 from worldsize.cli.console import load_current_config
 from worldsize.cli.output import report_message, show, show_document, show_json
+from worldsize.common.named_tuple import Any
 from worldsize.errors import StorageError, UsageError
 from worldsize.jobspec.config.config import Config
 from worldsize.trust.directories import foreign_owner
 from worldsize.trust.documents import write_document
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Environment
 

@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
 
 from worldsize.cli.console import (
     add_output_option,
@@ -16,6 +15,7 @@ from worldsize.cli.console import (
     parse_count,
     set_completer,
 )
+from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class Option(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from typing import Any
 
 from worldsize.cli.console import duration_text, load_current_config
 from worldsize.cli.output import report, show, show_json
 from worldsize.cli.table import table
+from worldsize.common.named_tuple import Any
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.environments.cli.build import look_up

@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import BuildError, UsageError
 from worldsize.extras import missing_package_error
 from worldsize.trust.directories import make_private_directory, require_reliable_directory

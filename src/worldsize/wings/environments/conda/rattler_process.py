@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 
+from worldsize.common.named_tuple import Any
+
 if __name__ == "__main__":
     del sys.path[0]  # the directory of this file, whose modules could be taken for Python's
 
@@ -21,7 +23,6 @@ import json
 import os
 import tempfile
 from contextlib import suppress
-from typing import Any
 
 
 def print_message(text: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import UsageError
 from worldsize.jobspec.requirement import is_editable, split_requirement
 from worldsize.wings.environments.inspect.installed import normalized_name

@@ -3,15 +3,12 @@ conda's files were changed since."""
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from glob import glob
-from typing import Any, NamedTuple
 
 from worldsize.common.atomic_files import open_regular_file, read_object, write_json
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import BuildError
 
 _INSTALLER_FILES = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
@@ -21,6 +18,8 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 _SHOWN = 10
 _CHUNK = 1 << 20
+_HEADERS = 2048
+"""So many bytes of a distribution's metadata nearly always hold its name and its version."""
 
 FileStamps = dict[str, tuple[int, int, int] | None]
 """Size, time of change and inode of files, by their path in the prefix; None of one that is missing."""
@@ -55,26 +54,40 @@ def site_packages(prefix: str) -> str | None:
 
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
     """The distributions of the prefix itself, sorted by name. Damaged ones are left out."""
+    return [each._replace(digest=record_digest(each.path), url=_url(each.path)) for each in named_distributions(prefix)]
+
+
+def named_distributions(prefix: str) -> list[InstalledDistribution]:
+    """As `installed_distributions`, by name and version alone: the lists of their files, which are long, are not
+    read."""
     directory = site_packages(prefix)
     names = os.listdir(directory) if directory else []
     found = []
     for path in (os.path.join(directory or "", name) for name in names if name.endswith((".dist-info", ".egg-info"))):
         metadata = _metadata(path)
         if metadata:
-            found.append(InstalledDistribution(*metadata, path, record_digest(path), _url(path)))
+            found.append(InstalledDistribution(*metadata, path))
     return sorted(found, key=lambda each: normalized_name(each.name))
 
 
 def _metadata(path: str) -> tuple[str, str] | None:
     """Name and version, from the headers alone: the text behind them may be long."""
     name = "METADATA" if path.endswith(".dist-info") else "PKG-INFO"
-    headers = _read_text(os.path.join(path, name) if os.path.isdir(path) else path).partition("\n\n")[0]
-    found = dict(re.findall(r"^(Name|Version): *(\S+)", headers, re.MULTILINE))
+    where = os.path.join(path, name) if os.path.isdir(path) else path
+    text = _read_text(where, _HEADERS)
+    found = _name_and_version(text.rpartition("\n")[0])  # without a line that may be cut off
+    return found or _name_and_version(_read_text(where))
+
+
+def _name_and_version(text: str) -> tuple[str, str] | None:
+    found = dict(re.findall(r"^(Name|Version): *(\S+)", text.partition("\n\n")[0], re.MULTILINE))
     return (found["Name"], found["Version"]) if len(found) == 2 else None
 
 
 def record_rows(path: str) -> list[tuple[str, str]]:
     """(file, "sha256=…") of each file of a .dist-info's RECORD; files relative to site-packages, digests may be ""."""
+    import csv
+
     rows = csv.reader(_read_text(os.path.join(path, "RECORD")).split("\n"))
     return [(row[0], row[1] if len(row) > 1 else "") for row in rows if row]
 
@@ -92,8 +105,10 @@ def record_digest(path: str) -> str | None:
     )
     if not rows:
         return None
+    from hashlib import sha256
+
     text = "\n".join("{} {}".format(*row) for row in rows)
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def conda_packages(prefix: str) -> list[dict[str, Any]]:
@@ -109,10 +124,12 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
     """The digest that identifies a package set: equal for the same packages, byte for byte, wherever they lie."""
+    from hashlib import sha256
+
     keys = ("name", "version", "build", "sha256")
     rows = ["conda {} {} {} {}".format(*tuple(each.get(key) for key in keys)) for each in conda]
     rows += [f"pip {normalized_name(each['name'])} {each['version']} {each.get('digest')}" for each in pip]
-    return hashlib.sha256("\n".join(sorted(rows)).encode()).hexdigest()
+    return sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 
 def _url(path: str) -> str | None:
@@ -132,6 +149,8 @@ def _url(path: str) -> str | None:
 def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
     """Mask the secrets in `url` of these files of the prefix, which tells where a package is from: whoever is given the
     environment, or a pack of it, can read it."""
+    from glob import glob
+
     for path in glob(pattern, root_dir=prefix):
         value = read_object(os.path.join(prefix, path))
         url = value.get("url")
@@ -139,11 +158,11 @@ def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> N
             write_json(os.path.join(prefix, path), {**value, "url": masked(url)})
 
 
-def _read_text(path: str) -> str:
-    """The text of a file; empty where it is missing or cannot be read."""
+def _read_text(path: str, size: int = -1) -> str:
+    """The text of a file, or its first `size` characters; empty where it is missing or cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+            return file.read(size)
     except OSError:
         return ""
 
@@ -231,7 +250,9 @@ def _has_digest(path: str, digest: str | None) -> bool:
     """Whether a file has this SHA-256; True without one to compare with, False where the file cannot be read."""
     if digest is None:
         return True
-    found = hashlib.sha256()
+    from hashlib import sha256
+
+    found = sha256()
     try:
         with open(open_regular_file(path), "rb") as file:
             while data := file.read(_CHUNK):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+
+from worldsize.common.named_tuple import Any, NamedTuple
 
 KNOWN_PACKAGES = (
     "torch", "torchvision", "tensorflow", "jax", "numpy", "scipy", "pandas", "scikit-learn", "transformers", "datasets",

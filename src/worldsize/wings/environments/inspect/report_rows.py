@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.state.check_rows import BAD, OK, UNKNOWN, WARNING, CheckRow
 from worldsize.wings.environments.inspect.machine import version_numbers
 from worldsize.wings.environments.inspect.node_check import NodeReport

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
+from worldsize.common.named_tuple import Any
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.environment import EnvironmentSpec

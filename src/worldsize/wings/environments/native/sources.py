@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
 
 from worldsize.common.atomic_files import read_json, write_json
 from worldsize.common.digests import digest_of
+from worldsize.common.named_tuple import Any
 from worldsize.environment.activation import expand_variables
 from worldsize.errors import BuildError, WorldsizeError
 from worldsize.jobspec.environment import BuildStep, EnvironmentSpec, FetchStep

@@ -8,9 +8,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from worldsize.common.digests import digest_of
+from worldsize.common.named_tuple import Any
 from worldsize.environment.activation import activation, expand_variables
 from worldsize.environment.existing import inspect_prefix, python_version
 from worldsize.errors import BuildError

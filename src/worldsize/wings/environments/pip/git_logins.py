@@ -12,9 +12,9 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 from urllib.parse import unquote
 
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import BuildError, UsageError
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.trust.secrets import MASK, mask_text

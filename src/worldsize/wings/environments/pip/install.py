@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from worldsize.common.named_tuple import Any
 from worldsize.errors import BuildError
 from worldsize.jobspec.environment import EnvironmentSpec
 from worldsize.jobspec.requirement import absolute_requirement

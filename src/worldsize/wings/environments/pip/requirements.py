@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
-from typing import Any
 from urllib.parse import unquote
 
 from worldsize.common.atomic_files import read_file
+from worldsize.common.named_tuple import Any
 from worldsize.errors import UsageError
 from worldsize.jobspec.requirement import split_requirement
 from worldsize.trust.owners import is_believed

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from worldsize.common.atomic_files import storage_error
 from worldsize.common.file_lock import FileLock, acquire, read_note
+from worldsize.common.named_tuple import Any
 from worldsize.common.numbers import bytes_text
 from worldsize.trust.directories import require_reliable_directory
 from worldsize.trust.secrets import mask_text, mask_values

@@ -11,16 +11,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worldsize.common.atomic_files import read_json, storage_error, write_json
 from worldsize.common.file_lock import is_held, read_note
 from worldsize.common.json_values import require_version
+from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.environment.existing import DESCRIPTION
 from worldsize.errors import NewerFormat, WorldsizeError
 from worldsize.trust.directories import is_reliable_directory
 from worldsize.trust.trees import remove_tree
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Recipe
 

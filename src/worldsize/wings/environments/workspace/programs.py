@@ -7,10 +7,10 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from worldsize.agent.posix.processes import signal_group
 from worldsize.common.child_termination import terminate_child
+from worldsize.common.named_tuple import NamedTuple
 from worldsize.errors import BuildError
 from worldsize.plan.setup_script import FAILED_MARK, MODULE_LINES, bash_command, module_line
 from worldsize.state.exit_records import signal_name
