@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from worldsize.common.path_mapping import to_node_path
-from worldsize.compute.base import Compute, Handle
-from worldsize.compute.capabilities import OUTPUTS
+from worldsize.compute.base import OUTPUTS, Compute, Handle
 from worldsize.jobspec.config.load import load_config
 from worldsize.jobspec.job import Job
 from worldsize.service.computes import open_compute

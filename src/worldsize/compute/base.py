@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Handle = Mapping[str, "Any"]
 """A compute's native id of a submission, as JSON: it is kept in handle.json and outlives the process."""
 
+OUTPUTS = "outputs"
+"""The capability of computes that keep what runs leave behind until somebody fetches it."""
+
+MIRRORED = "mirrored"
+"""The capability of computes whose nodes do not see run directories: `observe` writes there what nodes have written."""
+
 IdleCallback = Callable[[], None]
 """Called about ten times a second while an answer is waited for; what it raises gives the question up."""
 

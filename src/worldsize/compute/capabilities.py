@@ -12,12 +12,6 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 ALLOCATION = "inside an allocation"
-OUTPUTS = "outputs"
-"""The capability of computes that keep what runs leave behind until somebody fetches it."""
-
-MIRRORED = "mirrored"
-"""The capability of computes whose nodes do not see run directories: `observe` writes there what nodes have written."""
-
 NODE_LIMIT = "node limit"
 """The capability of computes that know the most nodes of a run, and not each of their nodes."""
 

@@ -26,14 +26,13 @@ from worldsize.jobspec.job import Job
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
 from worldsize.service.request import SubmissionRequest
-from worldsize.service.runs.open import open_runs
-from worldsize.service.runs.run import Run
 from worldsize.service.submission.submit import start
 from worldsize.state.notices import Notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from worldsize.service.runs.array import RunArray
+    from worldsize.service.runs.run import Run
 
 _EXAMPLES = {
     "run": """examples:
@@ -147,11 +146,12 @@ def _run_with_options(
 
         return dry_run(request, options.output == "json")
     if options.verb == "submit":
-        paths = start_run(request)
+        from worldsize.service.runs.open import open_runs
+
+        runs = open_runs(start_run(request), request.environ)
         if job.virtual_gpus is not None:
-            plan = Run(paths, request.environ).plan
-            report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
-        _print_submitted(open_runs(paths, request.environ), options)
+            report(f"run {runs.id} on {runs.common.compute}{rehearsal_text(runs.common)}")
+        _print_submitted(runs, options)
         return 0
     return _start_and_follow(request, options)
 
@@ -194,20 +194,20 @@ def start_run(request: SubmissionRequest, submitting: Callable[[RunPaths], None]
 
 
 def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -> int:
-    from worldsize.cli.runs.follow import FollowSignals, follow_to_end
-    from worldsize.service.runs.run import Run
+    from worldsize.cli.run.follow_signals import FollowSignals
 
     signals = FollowSignals()
+    paths = start_run(request, lambda _: signals.hold())
+    # What follows it is imported while its ranks start.
+    from worldsize.cli.runs.follow import follow_to_end
+    from worldsize.service.runs.open import open_runs
 
-    def submitting(paths: RunPaths) -> None:
-        signals.run = open_runs(paths, request.environ)
-
-    runs = open_runs(start_run(request, submitting), request.environ)
+    runs = open_runs(paths, request.environ)
+    signals.attach(runs)
     report(f"{runs.noun} {runs.id}: {size_text(runs)}{rehearsal_text(runs.common)}")
     if options.detach:
         _print_submitted(runs, options)
         return 0
     code = follow_to_end(runs, signals, options.fold, options.quiet, options.output == "json")
-    if isinstance(runs, Run):
-        runs.wait_for_notify()
+    runs.wait_for_notify()
     return code

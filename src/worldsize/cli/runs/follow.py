@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -14,16 +13,15 @@ from worldsize.cli.console import count_text, duration_text, rehearsal_text, war
 from worldsize.cli.output import (
     lines_of,
     report,
-    report_from_handler,
     show_error_log,
     show_json,
     show_log,
     state_text,
 )
+from worldsize.cli.run.follow_signals import DetachRequest, FollowSignals
 from worldsize.cli.runs.notices import LogWithNotices
 from worldsize.common.named_tuple import Protocol
-from worldsize.compute.capabilities import OUTPUTS
-from worldsize.errors import WorldsizeError
+from worldsize.compute.base import OUTPUTS
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import find_module
 from worldsize.service.runs.run import Run
@@ -38,68 +36,6 @@ if TYPE_CHECKING:
 _ACCOUNTING_LAG = 1.0
 _ACCOUNTING_SHARE = 0.2
 _MOST_COUNTED = 1000
-
-
-class DetachRequest(Exception):
-    """The user leaves; the run goes on. `code` is the exit code of this process."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
-
-
-class FollowSignals:
-    """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
-
-    As long as there is no run (`run` is None), each of them just ends this process. Signals that were ignored when it
-    was started (nohup, a background job) stay so.
-    """
-
-    def __init__(self) -> None:
-        self.run: Run | RunArray | None = None
-        self._cancels = 0
-        self._left: int | None = None
-        self._following = False
-        self._set_handler(signal.SIGINT, self._cancel)
-        for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
-            self._set_handler(number, self._detach)
-
-    def _set_handler(self, number: int, act: object) -> None:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, act)  # type: ignore[arg-type]
-
-    def _cancel(self, *_: object) -> None:
-        if self.run is None:
-            raise KeyboardInterrupt
-        self._cancels += 1
-        if self._cancels > 2:
-            return
-        again = " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"
-        report_from_handler("", f"cancelling {self.run.id}{again}")
-        try:
-            self.run.cancel(now=self._cancels == 2)
-        except WorldsizeError as error:
-            self._cancels -= 1  # the next Ctrl-C asks anew
-            report_from_handler("", f"could not cancel {self.run.id}", *lines_of(f"worldsize: {error}"))
-
-    def _detach(self, number: int, _: object) -> None:
-        if self.run is None:
-            raise SystemExit(128 + number)
-        if self._left is None:
-            self._left = 128 + number if number == signal.SIGTERM else 0
-            if self._following:
-                raise DetachRequest(self._left)
-
-    @property
-    def has_cancelled(self) -> bool:
-        """Whether a Ctrl-C has asked for the end, whatever came of it."""
-        return self._cancels > 0
-
-    def follow(self) -> None:
-        """Raise leaving as `DetachRequest` from now on; at once when it was asked for before."""
-        self._following = True
-        if self._left is not None:
-            raise DetachRequest(self._left)
 
 
 def follow_to_end(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from worldsize.cli.console import add_output_option, add_run_argument, find_runs, parse_count, rehearsal_text
 from worldsize.cli.output import report, show_bytes, show_log
 from worldsize.cli.runs.follow import AttemptReader, LogReader
-from worldsize.compute.capabilities import MIRRORED
+from worldsize.compute.base import MIRRORED
 from worldsize.errors import UsageError
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.runs.run import Run

@@ -14,7 +14,7 @@ from worldsize.cli.progress_line import NoticePrinter, ProgressLine
 from worldsize.cli.table import table
 from worldsize.common.named_tuple import Any, NamedTuple, cast
 from worldsize.common.numbers import bytes_text
-from worldsize.compute.capabilities import OUTPUTS
+from worldsize.compute.base import OUTPUTS
 from worldsize.errors import NotFound
 from worldsize.service.runs.run import Run
 from worldsize.store.output_files import OutputFile, file_at, output_files, place_of

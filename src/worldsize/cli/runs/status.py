@@ -115,10 +115,15 @@ class RunView:
         return efficiency_lines(self._run, statuses[0])
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
-        from worldsize.service.runs.failure_screen import run_failure_lines
+        now = statuses[0]
+        why = self._run.wait_explanation(now, _EXPLAINED_WITHIN)
+        if why is not None:
+            return waiting_lines(why)
+        if now.failure is None and not now.message:
+            return []
+        from worldsize.service.runs.failure_screen import run_failure_lines  # a third of the time of those that succeed
 
-        why = self._run.wait_explanation(statuses[0], _EXPLAINED_WITHIN)
-        return waiting_lines(why) if why else run_failure_lines(self._run, statuses[0])
+        return run_failure_lines(self._run, now)
 
     def outcome(self, statuses: Sequence[Status]) -> list[str]:
         now = statuses[0]

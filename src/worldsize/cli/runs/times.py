@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
 
 from worldsize.common.named_tuple import Any
 
@@ -12,12 +11,16 @@ _TIMES = ("created", "started", "ended")
 
 def rfc3339(seconds: float) -> str:
     """`2026-11-28T12:01:48.759Z`."""
+    from datetime import datetime, timezone  # 1.5 ms of each command
+
     text = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
 
 def time_text(seconds: float) -> str:
     """`2026-11-28 13:01:48 +0100`, in the time zone of whoever reads it."""
+    from datetime import datetime
+
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
 
 

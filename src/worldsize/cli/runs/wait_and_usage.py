@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from worldsize.cli.output import lines_of
 from worldsize.common.named_tuple import Any
-from worldsize.compute.capabilities import Usage, WaitExplanation
 from worldsize.state.records import Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.compute.capabilities import Usage, WaitExplanation
 
 
 def warning_lines(status: Status) -> list[str]:

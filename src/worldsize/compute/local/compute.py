@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -65,6 +64,8 @@ class LocalCompute:
         return found
 
     def render(self, job: Job, plan: Plan, paths: RunPaths, files: EmbeddedFiles) -> Submission:
+        from shlex import quote
+
         words = ["python3", paths.agent, paths.root, "--node-rank"]
         lines = [
             "# {} virtual node{} on this machine, under one detached conductor;".format(
@@ -72,7 +73,7 @@ class LocalCompute:
             ),
             "# forked from this interpreter, each agent does what its line would do as a program",
         ]
-        lines += [" ".join(map(shlex.quote, [*words, str(node.node_rank)])) for node in plan.agents]
+        lines += [" ".join(map(quote, [*words, str(node.node_rank)])) for node in plan.agents]
         return Submission(plan, paths, "\n".join(lines) + "\n")
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from worldsize.compute.capabilities import OUTPUTS
+from worldsize.compute.base import OUTPUTS
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.ownership import is_own
 from worldsize.service.runs.run import Run

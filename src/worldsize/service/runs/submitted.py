@@ -117,6 +117,9 @@ class SubmittedRuns(ABC):
         """The end that every node has left a record of, whatever the compute may say; None where it may know better."""
         return None
 
+    def wait_for_notify(self) -> None:  # noqa: B027  an array has none
+        """Wait for the command of `notify`, where nothing else does."""
+
     def end_after_deletion(self) -> None:
         """End what was known before its directory was deleted."""
         self.end_remains()

@@ -7,8 +7,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from worldsize.compute.base import CheckResult, Compute, ComputeFacts, EmbeddedFiles, Handle, IdleCallback, Submission
-from worldsize.compute.capabilities import MIRRORED, NODE_LIMIT, OUTPUTS
+from worldsize.compute.base import (
+    MIRRORED,
+    OUTPUTS,
+    CheckResult,
+    Compute,
+    ComputeFacts,
+    EmbeddedFiles,
+    Handle,
+    IdleCallback,
+    Submission,
+)
+from worldsize.compute.capabilities import NODE_LIMIT
 from worldsize.errors import ConfigError, UsageError, WorldsizeError
 from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job

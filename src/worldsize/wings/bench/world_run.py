@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from worldsize.cli.console import duration_text
 from worldsize.cli.output import report
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.cli.run.follow_signals import DetachRequest, FollowSignals
+from worldsize.cli.runs.follow import state_reporter
 from worldsize.cli.runs.waiting_line import WaitingLine
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import WorldsizeError
@@ -55,10 +56,10 @@ class WorldRun:
         try:
             run = former or self._submit(began)
         except WorldsizeError as error:
-            self._signals.run = None
+            self._signals.release()
             code = INTERRUPTED if self._signals.has_cancelled else None
             return RunEnd(self._world, None, None, " ".join(str(error).split()), code)
-        self._signals.run = run
+        self._signals.attach(run)
         line = WaitingLine(f"{self._world}: run {run.id}")
         try:
             self._signals.follow()
@@ -71,7 +72,7 @@ class WorldRun:
             return RunEnd(self._world, run, None, "", detached.code)
         finally:
             line.clear()
-            self._signals.run = None
+            self._signals.release()
         return end._replace(interrupted=INTERRUPTED) if self._signals.has_cancelled else end
 
     def _submit(self, began: Callable[[Run], None]) -> Run:
@@ -80,7 +81,7 @@ class WorldRun:
         def submitting(paths: RunPaths) -> None:
             run = Run(paths, self._request.environ)
             made.append(run)
-            self._signals.run = run
+            self._signals.attach(run)
             began(run)
 
         told = ProgressLine() if sys.stderr.isatty() else _Quiet()

@@ -9,7 +9,8 @@ from worldsize.cli.check_results import CheckResults
 from worldsize.cli.console import duration_text
 from worldsize.cli.output import report, state_text
 from worldsize.cli.progress_line import NoticePrinter, ProgressLine
-from worldsize.cli.runs.follow import DetachRequest, FollowSignals, state_reporter
+from worldsize.cli.run.follow_signals import DetachRequest, FollowSignals
+from worldsize.cli.runs.follow import state_reporter
 from worldsize.cli.runs.waiting_line import WaitingLine
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import PlannedJob, SubmissionRequest
@@ -63,7 +64,7 @@ def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckRes
     signals = FollowSignals()
 
     def submitting(paths: RunPaths) -> None:
-        signals.run = Run(paths, request.environ)
+        signals.attach(Run(paths, request.environ))
 
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:

@@ -1,0 +1,94 @@
+"""The keys and signals that end or leave a run, from its preparation to its end."""
+
+from __future__ import annotations
+
+import signal
+
+from worldsize.cli.output import lines_of, report_from_handler
+from worldsize.errors import WorldsizeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from worldsize.service.runs.array import RunArray
+    from worldsize.service.runs.run import Run
+
+
+class DetachRequest(Exception):
+    """The user leaves; the run goes on. `code` is the exit code of this process."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+class FollowSignals:
+    """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
+
+    As long as there is no run, each of them just ends this process. From `hold` on they wait, until `attach` says which
+    run they are for. Signals that were ignored when it was started (nohup, a background job) stay so.
+    """
+
+    def __init__(self) -> None:
+        self._run: Run | RunArray | None = None
+        self._is_holding = False
+        self._waiting = self._cancels = 0
+        self._left: int | None = None
+        self._following = False
+        self._set_handler(signal.SIGINT, self._cancel)
+        for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+            self._set_handler(number, self._detach)
+
+    def _set_handler(self, number: int, act: object) -> None:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, act)  # type: ignore[arg-type]
+
+    def hold(self) -> None:
+        """Keep what comes from now on for the run that is being submitted."""
+        self._is_holding = True
+
+    def attach(self, run: Run | RunArray) -> None:
+        """Let the signals that come, and those that were kept, mean this run."""
+        self._is_holding, self._run = True, run
+        while self._waiting:
+            self._waiting -= 1
+            self._cancel()
+
+    def release(self) -> None:
+        """Let the signals end this process again: there is no run any more."""
+        self._is_holding, self._run = False, None
+
+    def _cancel(self, *_: object) -> None:
+        if not self._is_holding:
+            raise KeyboardInterrupt
+        if self._run is None:
+            self._waiting += 1
+            return
+        self._cancels += 1
+        if self._cancels > 2:
+            return
+        again = " (Ctrl-C again: at once)" if self._cancels == 1 else " at once"
+        report_from_handler("", f"cancelling {self._run.id}{again}")
+        try:
+            self._run.cancel(now=self._cancels == 2)
+        except WorldsizeError as error:
+            self._cancels -= 1  # the next Ctrl-C asks anew
+            report_from_handler("", f"could not cancel {self._run.id}", *lines_of(f"worldsize: {error}"))
+
+    def _detach(self, number: int, _: object) -> None:
+        if not self._is_holding:
+            raise SystemExit(128 + number)
+        if self._left is None:
+            self._left = 128 + number if number == signal.SIGTERM else 0
+            if self._following:
+                raise DetachRequest(self._left)
+
+    @property
+    def has_cancelled(self) -> bool:
+        """Whether a Ctrl-C has asked for the end, whatever came of it."""
+        return self._cancels + self._waiting > 0
+
+    def follow(self) -> None:
+        """Raise leaving as `DetachRequest` from now on; at once when it was asked for before."""
+        self._following = True
+        if self._left is not None:
+            raise DetachRequest(self._left)
