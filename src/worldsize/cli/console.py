@@ -16,13 +16,12 @@ from worldsize.common.numbers import parse_digits
 from worldsize.errors import UsageError, WorldsizeError
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.config.load import config_directory, load_config
-from worldsize.plan.array import Array
 from worldsize.plan.plan import Plan
 from worldsize.state.records import Status
-from worldsize.store.find import find_latest_from, find_run_paths, list_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from worldsize.plan.array import Array
     from worldsize.service.runs.array import RunArray
     from worldsize.service.runs.run import Run
     from worldsize.trust.projects import TrustQuestion
@@ -119,6 +118,8 @@ def set_completer(argument: argparse.Action, complete: Callable[..., list[str]])
 
 
 def complete_runs(**_: Any) -> list[str]:
+    from worldsize.store.find import list_ids
+
     return list_ids(load_current_config().home, 50)
 
 
@@ -155,6 +156,7 @@ def find_runs(text: str | None, action: str | None = None, asks: bool = True) ->
     has named is told; at a terminal the person is asked, unless `asks` is false. UsageError where the answer is no.
     """
     from worldsize.service.runs.open import open_runs
+    from worldsize.store.find import find_latest_from, find_run_paths
 
     home = load_current_config().home
     if text is not None:
@@ -198,7 +200,7 @@ def count_text(number: int, noun: str) -> str:
 
 def rehearsal_text(plan: Plan | Array) -> str:
     """ ", a rehearsal with 4 virtual GPUs per node"; "" for what is none."""
-    if isinstance(plan, Array) or plan.rehearsal is None:
+    if not isinstance(plan, Plan) or plan.rehearsal is None:
         return ""
     return f", a rehearsal with {count_text(plan.rehearsal.gpus, 'virtual GPU')} per node"
 

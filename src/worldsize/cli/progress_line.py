@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from worldsize.cli.output import report_message, show_transient_line
-from worldsize.cli.questions import can_ask, confirm
 from worldsize.common.atomic_files import printable_text
 from worldsize.common.numbers import bytes_text
 from worldsize.service.request import Progress
@@ -20,6 +19,8 @@ class NoticePrinter(Progress):
         report_message("notice: " + text)
 
     def confirm_snapshot(self, directory: str, files: int, size: int) -> None:
+        from worldsize.cli.questions import can_ask, confirm
+
         self.clear()
         hint = "--code DIR names the directory of the code alone, and .amlignore what is none"
         what = f"the code is {printable_text(directory)}: {files:,} files, {bytes_text(size)}"

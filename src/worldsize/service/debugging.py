@@ -6,9 +6,7 @@ from worldsize.errors import PlanError
 from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
-
-DEBUGGER = "debugger"
-"""The package of `inrank/` that has a rank wait for a debugger."""
+from worldsize.service.submission.rank_packages import DEBUGGER
 
 _REACHED = (LOCAL, "slurm")
 """Types of computes whose nodes a person can log in to, or is on."""

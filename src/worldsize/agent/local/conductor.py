@@ -182,6 +182,7 @@ class Conductor:
     def _fork_agents(self, head: HeadResources) -> None:
         if len(self.plan.agents) > 1:
             from worldsize.agent.control import peers  # noqa: F401  imported once, for all agents
+            from worldsize.agent.supervision import hang_watch, rank_observers  # noqa: F401  the same
 
         for node in self.plan.agents:
             pid = os.fork()

@@ -28,9 +28,7 @@ from worldsize.agent.posix import processes
 from worldsize.agent.posix.signals import STOP, STOP_NOW, SignalPipe, is_in_step_cgroup, pass_on_notices
 from worldsize.agent.supervision.deadlines import Deadline, Part, Suspension, is_silence_excused, seconds_until_due
 from worldsize.agent.supervision.ended_ranks import EndedRanks
-from worldsize.agent.supervision.hang_watch import HangWatch
 from worldsize.agent.supervision.heartbeat import Heartbeat
-from worldsize.agent.supervision.rank_observers import RankObservers
 from worldsize.agent.supervision.rank_processes import RankProcesses
 from worldsize.agent.supervision.run_end import RunEnd, suspension_verdict
 from worldsize.plan.array import is_cancelled, load_trials
@@ -45,7 +43,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from worldsize.agent.supervision.hang_watch import HangWatch
     from worldsize.agent.supervision.node_preparation import NodePreparations
+    from worldsize.agent.supervision.rank_observers import RankObservers
     from worldsize.agent.supervision.trial_stop_rule import StopRule
 
 TICK = 1.0
@@ -112,10 +112,9 @@ class Supervisor:
         self.end = RunEnd(plan.grace, self._ranks, self._peers, self._recorder)
         beat = Heartbeat(plan, paths, self._ranks, self._peers, self._recorder, self.end, now)
         self._suspension = Suspension(now, plan.silence - beat.every)
-        self._observers = RankObservers(self._ranks, self._recorder)
-        self._hang_watch = HangWatch(self._ranks, self._peers, self._recorder, self.end)
+        self._watches: tuple[RankObservers, HangWatch] | tuple[()] = ()
         joining = Part(self._joining.deadline, self._decide_joining)
-        self._parts = [*self.end.parts, joining, beat.part, *self._observers.parts, self._hang_watch.part]
+        self._parts = [*self.end.parts, joining, beat.part]
         self._rule: StopRule | None = None
         if "search" in plan.options and node_rank == 0:
             self._rule = rule = load_trials("trial").Trial(plan, paths)
@@ -205,14 +204,25 @@ class Supervisor:
             self._recorder.write_event("notice", id="plain-start", text=text)
         if self._peers.clock is not None:
             self._recorder.write_event("clock", **self._peers.clock._asdict())
-        here = self._ended_ranks.hosts.count(self._host.name)
-        self._observers.plan(self.plan, self.paths, self.node, self.environ, here, self._is_local)
-        self._hang_watch.plan_first(self.plan, self.paths, self.node.node_rank)
+        self._begin_watches()
         if self.plan.errands:
             from worldsize.registry import find_module  # few runs need it, and ranks start first
 
             if commands := find_module(_COMMANDS):
                 commands.watch_commands(self.paths, self.node.node_rank, self.environ)
+
+    def _begin_watches(self) -> None:
+        """Begin what watches the ranks, which have been started: it is loaded while they load."""
+        from worldsize.agent.supervision.hang_watch import HangWatch
+        from worldsize.agent.supervision.rank_observers import RankObservers
+
+        observers = RankObservers(self._ranks, self._recorder)
+        here = self._ended_ranks.hosts.count(self._host.name)
+        observers.plan(self.plan, self.paths, self.node, self.environ, here, self._is_local)
+        watch = HangWatch(self._ranks, self._peers, self._recorder, self.end)
+        watch.plan_first(self.plan, self.paths, self.node.node_rank)
+        self._watches = observers, watch
+        self._parts += [*observers.parts, watch.part]
 
     # what ends a run
 
@@ -308,8 +318,8 @@ class Supervisor:
             note_circumstances(
                 self._recorder, failure, None if is_own else self.plan.argv, self.environ, self.started, pids
             )
-        self._observers.finish()
-        self._hang_watch.finish()
+        for watch in self._watches:
+            watch.finish()
         rule = self._rule if why != verdict.CANCEL and not self._recorder.is_deleted() else None
         if rule is not None:
             rule.write_record(failure)

@@ -7,7 +7,6 @@ import time
 
 from worldsize.agent.posix import processes
 from worldsize.common.atomic_files import read_file, try_unlink, write_text
-from worldsize.plan.array import array_of
 from worldsize.plan.run_paths import RunPaths
 
 _UNMARKED = 5.0
@@ -56,5 +55,7 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 def _mark_path(paths: RunPaths) -> str:
     """The path of the mark. Elements are prepared with their array, and have its mark."""
+    from worldsize.plan.array import array_of
+
     place = array_of(paths)
     return RunPaths(place[0]).preparing if place else paths.preparing

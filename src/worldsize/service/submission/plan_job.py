@@ -7,12 +7,11 @@ import shlex
 from collections.abc import Mapping
 
 from worldsize.common.debug_notes import note_decision
-from worldsize.common.named_tuple import Any
+from worldsize.common.named_tuple import Any, NoReturn
 from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
-from worldsize.plan.array import element_root
 from worldsize.plan.plan import NO_PYTHON, ArrayElement, Plan, RankStart
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
@@ -20,9 +19,9 @@ from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
 from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
 from worldsize.service.submission.checks import script_notices, with_check
-from worldsize.service.submission.findings import problems_error
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
 from worldsize.service.submission.metrics import with_metrics
+from worldsize.service.submission.plain_script import is_plain_script
 from worldsize.service.submission.preflight import azure_notices, offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
@@ -52,9 +51,9 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         from worldsize.service.submission.typed_inputs import input_findings
 
         if wrong := input_findings(request.job, request.origins):
-            raise problems_error(wrong)
+            _refuse(wrong)
     nowhere = RunPaths(os.path.join(request.config.home, "runs", "-"))
-    paths = RunPaths(element_root(nowhere.root, 0)) if is_array_job(request.job) else nowhere
+    paths = _first_element(nowhere) if is_array_job(request.job) else nowhere
     search = _search(request.job)
     elements = search.settings if search else tuple(element_values(request.job))
     if former is None:
@@ -77,7 +76,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     if request.dry:
         findings = [_not_checked(finding) if finding.local else finding for finding in findings]
     if errors := [finding for finding in findings if finding.level == "error"]:
-        raise problems_error(errors)
+        _refuse(errors)
     loaded = None
     if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
         from worldsize.service.environments.loaded_paths import paths_of_environment
@@ -106,6 +105,12 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     if search:
         planned = planned._replace(plan=search.with_trials(planned.plan))
     return plan_at(planned, request, nowhere)
+
+
+def _refuse(errors: list[CheckResult]) -> NoReturn:
+    from worldsize.service.submission.findings import problems_error
+
+    raise problems_error(errors)
 
 
 def _search(job: Job) -> Any:
@@ -158,12 +163,15 @@ def _with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str
         return plan._replace(start=RankStart(reason="no agent starts the ranks"))
     if not any("python" in word for word in plan.argv):
         return plan._replace(start=RankStart(reason=NO_PYTHON))
+    preload = job.preload or configured
+    if preload == ("auto",) and job.code is not None and is_plain_script(job.code, plan.argv):
+        return plan._replace(start=RankStart(reason=f"{plan.argv[1]} imports the standard library alone"))
     from worldsize.registry import find_module
 
     wing = find_module("wings.warm_start.decision")
     if wing is None:
         return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
-    return plan._replace(start=wing.rank_start(job, plan, job.preload or configured, image, facts.shared_host))
+    return plan._replace(start=wing.rank_start(job, plan, preload, image, facts.shared_host))
 
 
 def _require_providers(job: Job, plan: Plan) -> None:
@@ -180,7 +188,7 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
     """The planned job in the directory `paths` of a run, or of an array."""
     plan, first = planned.plan, paths
     if plan.array is not None:
-        first = RunPaths(element_root(paths.root, 0))
+        first = _first_element(paths)
         plan = plan._replace(array=plan.array._replace(run_id=paths.run_id))
     plan = plan_in_directory(planned._replace(plan=plan), 0, first)
     if planned.job.virtual_gpus is not None:
@@ -198,6 +206,13 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
         image = planned.environment.image
         plan, wrap = provider("images").wrap_in_container(plan, planned.job, image, request, planned.facts, first)
     return planned._replace(plan=plan, paths=first, wrap=wrap)
+
+
+def _first_element(paths: RunPaths) -> RunPaths:
+    """The paths of the first run of the array in `paths`."""
+    from worldsize.plan.array import element_root
+
+    return RunPaths(element_root(paths.root, 0))
 
 
 def _not_checked(finding: CheckResult) -> CheckResult:

@@ -18,7 +18,6 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_environment import MLFLOW_URI
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import missing_error, source_file
-from worldsize.service.debugging import DEBUGGER
 from worldsize.trust.directories import make_directories
 
 _STACKS = "hangs"
@@ -26,6 +25,9 @@ _STACKS = "hangs"
 
 _FORKS = "warm_start"
 """The package of the process that a node's ranks are forked from: where the plan has such."""
+
+DEBUGGER = "debugger"
+"""The package that has a rank wait for a debugger."""
 
 _WINGS = {
     "virtual_gpu": "rehearsal",

@@ -12,13 +12,11 @@ from worldsize.common.debug_notes import note_decision
 from worldsize.compute.base import Compute, Handle, Submission
 from worldsize.errors import JobError, SubmitAgain, SubmitRejected
 from worldsize.jobspec.job import Job, is_array_job
-from worldsize.plan.array import handles_file
 from worldsize.plan.run_paths import RunPaths
-from worldsize.plan.secrets_file import plan_secret_values, write_result, write_secrets
+from worldsize.plan.secrets_file import plan_secret_values, write_secrets
 from worldsize.service.request import PlannedJob, Progress, SubmissionRequest
 from worldsize.service.runs.preparation_mark import mark_preparing, unmark_preparing
 from worldsize.service.secrets import masked_job_text, split_secrets
-from worldsize.service.submission.findings import format_notice
 from worldsize.service.submission.plan_job import (
     has_data_inputs,
     plan_at,
@@ -35,8 +33,6 @@ from worldsize.service.submission.run_directory import (
 )
 from worldsize.state.notices import PREFLIGHT
 from worldsize.state.records import Failure, Reason, RunState, Status
-from worldsize.state.result import result
-from worldsize.state.run_state import RUN_CANCELLED_CODE
 from worldsize.store.runs import create_run, discard_run
 from worldsize.store.started_from import note_start
 from worldsize.trust.secrets import mask_values
@@ -67,6 +63,8 @@ def _start(request: SubmissionRequest, progress: Progress, submitting: Callable[
     created = time.time()
     planned = plan_job(request, created)
     for found in planned.notices:
+        from worldsize.service.submission.findings import format_notice
+
         progress.notice(format_notice(found), found.id or PREFLIGHT, found.where)
     for text in _shared_outputs(planned):
         progress.notice(text, "output-shared")
@@ -195,6 +193,8 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
     """Submit the runs, or conclude them as cancelled. Whoever cancels meanwhile writes cancel.json, then looks for the
     handles; a submission writes the handles, then looks for cancel.json."""
     if os.path.exists(paths.cancel):
+        from worldsize.state.run_state import RUN_CANCELLED_CODE
+
         what = "cancelled before it was submitted"
         _conclude(paths, submissions, Status(RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what))
         return
@@ -208,26 +208,30 @@ def _submit(compute: Compute, submissions: Sequence[Submission], home: str, path
         discard_run(home, paths)
         raise
     note_decision(f"submitted: {handles[0]}")
-    file = paths.handle if submissions[0].plan.array is None else handles_file(paths.root)
     try:
-        _write_handles(file, handles, submissions)
+        _write_handles(paths, handles, submissions)
     except OSError as error:
         compute.cancel(handles, now=True)
-        raise storage_error(error, file) from None
+        raise storage_error(error, error.filename or paths.handle) from None
     if os.path.exists(paths.cancel):
         compute.cancel(handles)
 
 
-def _write_handles(file: str, handles: Sequence[Handle], submissions: Sequence[Submission]) -> None:
+def _write_handles(paths: RunPaths, handles: Sequence[Handle], submissions: Sequence[Submission]) -> None:
     if submissions[0].plan.array is not None:
-        write_json(file, [dict(handle) for handle in handles])
+        from worldsize.plan.array import handles_file
+
+        write_json(handles_file(paths.root), [dict(handle) for handle in handles])
     elif submissions[0].after:
-        write_once(file, dict(handles[0]))  # it may have begun by now, under a native id that it has written
+        write_once(paths.handle, dict(handles[0]))  # it may have begun by now, under a native id that it has written
     else:
-        write_json(file, dict(handles[0]))
+        write_json(paths.handle, dict(handles[0]))
 
 
 def _conclude(paths: RunPaths, submissions: Sequence[Submission], status: Status) -> None:
+    from worldsize.plan.secrets_file import write_result
+    from worldsize.state.result import result
+
     for each in submissions:
         write_result(each.paths, result(each.plan, status))
     if submissions[0].plan.array is not None:

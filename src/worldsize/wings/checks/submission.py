@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from worldsize.common.named_tuple import Any
 from worldsize.compute.base import CheckResult, ComputeFacts
@@ -23,9 +23,12 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
     return plan._replace(options={**plan.options, "check": check})
 
 
-def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> Mapping[str, Any]:
-    from worldsize.wings.checks.script.plain import may_start_python
+def may_start_python(argv: Sequence[str]) -> bool:
+    """Whether a command names a Python file or module. Of any other there is no script to read."""
+    return any(".py" in word or "-m" in word for word in argv)
 
+
+def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> Mapping[str, Any]:
     if job.code is None or not may_start_python(plan.argv):
         return {}
     from worldsize.wings.checks.script_rows import facts_of_script
@@ -35,10 +38,8 @@ def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: Compu
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
     """What is wrong with the job's script, as far as its text shows it."""
-    from worldsize.wings.checks.script.plain import is_plain
-
-    if job.code is None or is_plain(job.code, plan.argv):
-        return []  # the modules that read scripts take longer to load than the start of two ranks
+    if job.code is None:
+        return []
     from worldsize.wings.checks.script_rows import notices_of
 
     return notices_of(plan, job, facts, request.config.computes[plan.compute])

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selection import cases
 
+from worldsize.service.submission.plain_script import MOST_BYTES
 from worldsize.wings.checks.script.facts import script_facts
 from worldsize.wings.checks.script.findings import RULES, script_findings
 from worldsize.wings.checks.script.reading.program import read_program
-from worldsize.wings.checks.script.reading.source_file import MOST_BYTES
 from worldsize.wings.checks.script.reading.sources import MOST_FILES
 from worldsize.wings.checks.script.request import ScriptRequest
 

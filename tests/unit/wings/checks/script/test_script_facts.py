@@ -9,6 +9,7 @@ import pytest
 
 from worldsize.wings.checks.script.facts import script_facts
 from worldsize.wings.checks.script.request import ScriptRequest
+from worldsize.wings.checks.submission import may_start_python
 
 
 def facts(folder: Path, source: str, *words: str, environ: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -110,3 +111,11 @@ def test_hosts(line: str, hosts: list[str], tmp_path: Path) -> None:
 def test_a_variable_that_keeps_offline(tmp_path: Path) -> None:
     source = "import wandb\nwandb.init()\n"
     assert facts(tmp_path, source, environ=("WANDB_MODE",))["hosts"] == []
+
+
+def test_which_commands_may_start_python():
+    others = [(), ("true",), ("bash", "train.sh"), ("bash", "-c", "mpirun ./a.out"), ("python",)]
+    assert not any(map(may_start_python, others))
+    lines = ["python train.py", "torchrun -m pkg.train", "accelerate launch --mixed train.py"]
+    assert all(may_start_python(("bash", "-c", line)) for line in lines)
+    assert may_start_python(("python", "-m", "train")) and may_start_python(("torchrun", "--module", "train"))

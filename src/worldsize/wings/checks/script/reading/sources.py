@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.service.submission.plain_script import read_source
 from worldsize.wings.checks.script.reading.command_line import ScriptCommand
-from worldsize.wings.checks.script.reading.source_file import read_source
 
 MOST_FILES = 60
 MOST_SECONDS = 0.3

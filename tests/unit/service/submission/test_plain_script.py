@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from worldsize.wings.checks.script.plain import is_plain, may_start_python
+from worldsize.service.submission.plain_script import is_plain_script
 
 PLAIN = [
     "pass",
@@ -52,32 +52,24 @@ def code(tmp_path):
 @pytest.mark.parametrize("source", PLAIN)
 def test_a_script_of_the_standard_library(code, source):
     (code / "train.py").write_text(source)
-    assert is_plain(str(code), ("python3.11", "train.py", "--lr", "1"))
+    assert is_plain_script(str(code), ("python3.11", "train.py", "--lr", "1"))
 
 
 @pytest.mark.parametrize("source", OTHERS)
 def test_a_script_that_may_be_more(code, source):
     (code / "train.py").write_text(source)
-    assert not is_plain(str(code), ("python", "train.py"))
+    assert not is_plain_script(str(code), ("python", "train.py"))
 
 
 @pytest.mark.parametrize("argv", [(), ("python",), ("bash", "train.py"), ("python", "-m", "train"), ("train.py",)])
 def test_another_command_is_not_looked_at(code, argv):
     (code / "train.py").write_text("pass")
-    assert not is_plain(str(code), argv)
+    assert not is_plain_script(str(code), argv)
 
 
 def test_what_cannot_be_read(code):
     os.mkfifo(code / "pipe.py")
     (code / "bytes.py").write_bytes(b"\xff\xfe")
     for name in ("pipe.py", "bytes.py", "none.py", "own.py/x.py", "nul\0.py", "../../etc/x.py"):
-        assert not is_plain(str(code), ("python", name))
-    assert not is_plain(str(code / "none"), ("python", "own.py"))
-
-
-def test_which_commands_may_start_python():
-    others = [(), ("true",), ("bash", "train.sh"), ("bash", "-c", "mpirun ./a.out"), ("python",)]
-    assert not any(map(may_start_python, others))
-    lines = ["python train.py", "torchrun -m pkg.train", "accelerate launch --mixed train.py"]
-    assert all(may_start_python(("bash", "-c", line)) for line in lines)
-    assert may_start_python(("python", "-m", "train")) and may_start_python(("torchrun", "--module", "train"))
+        assert not is_plain_script(str(code), ("python", name))
+    assert not is_plain_script(str(code / "none"), ("python", "own.py"))
