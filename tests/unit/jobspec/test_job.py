@@ -25,10 +25,10 @@ def test_a_job_cannot_be_changed() -> None:
 
 def test_reading_a_job_on_the_hot_path_imports_neither_yaml_nor_toml_nor_a_schema_library() -> None:
     code = (
-        "import sys, worldsize.jobspec.job, worldsize.jobspec.reading.overrides, worldsize.jobspec.dump, "
+        "import sys, worldsize.jobspec.job, worldsize.jobspec.overrides, worldsize.jobspec.dump, "
         "worldsize.jobspec.config.load, "
         "worldsize.jobspec.expressions as e\n"
-        "job = worldsize.jobspec.reading.overrides.with_world(worldsize.jobspec.job.Job(argv=('true',)), '1x2')\n"
+        "job = worldsize.jobspec.overrides.with_world(worldsize.jobspec.job.Job(argv=('true',)), '1x2')\n"
         "worldsize.jobspec.dump.dump_job(job)\n"
         "variables = {'HOME': '/nonexistent', 'WORLDSIZE_SITE_CONFIG': '/nonexistent'}\n"
         "worldsize.jobspec.config.load.load_config('/', variables)\n"

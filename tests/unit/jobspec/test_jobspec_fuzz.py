@@ -22,8 +22,8 @@ from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.expressions import input_text, resolve_expressions
 from worldsize.jobspec.job import Job
 from worldsize.jobspec.keys import job as keys
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides
 
 KEYS = sorted({*keys.JOB, *keys.INPUT, *keys.RESOURCES, "inputs.a", "a", "x y", "1", "null", "*a", "<<"})

@@ -10,7 +10,7 @@ from worldsize.errors import JobError
 from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.job import Input, Job, Output, Resources
-from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides, override_origins
 
 JOB = Job(

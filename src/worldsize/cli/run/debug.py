@@ -104,7 +104,7 @@ def to_single_rank(job: Job) -> Job:
         what = "one run is debugged at a time, and the job is several"
         raise UsageError(what, None, "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
     from worldsize.jobspec.distribution import processes_per_instance
-    from worldsize.jobspec.reading.overrides import with_world
+    from worldsize.jobspec.overrides import with_world
 
     kind = job.distribution
     if kind is not None and processes_per_instance(kind) is None:

@@ -102,7 +102,7 @@ def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Jo
     asked = job
     world = _world(options, job)
     if world:
-        from worldsize.jobspec.reading.overrides import with_world
+        from worldsize.jobspec.overrides import with_world
 
         job = with_world(job, *world)
     if options.name:

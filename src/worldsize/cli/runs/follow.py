@@ -45,6 +45,7 @@ def follow_to_end(
 
     `as_json`: stdout gets the status as JSON, once they have ended or the user leaves; all else goes to stderr.
     """
+    gc.freeze()  # what was imported stays, and need not be gone over
     gc.enable()
     progress = _make_progress(runs, fold, quiet, show_error_log if as_json else show_log)
     try:

@@ -147,9 +147,11 @@ class LocalCompute:
         asked = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
         if asked is not None:
             return asked
+        if not (job.visible_devices or job.data_parallel):
+            return None
         from worldsize.compute.local.reports import gpu_count
 
-        return gpu_count() if job.visible_devices or job.data_parallel else None
+        return gpu_count()
 
     def _start(self, submission: Submission) -> Handle:
         from worldsize.agent.local.conductor import fork_conductor, spawn_conductor

@@ -9,7 +9,7 @@ from worldsize.common.named_tuple import Any
 from worldsize.jobspec.config.compute_types import LOCAL
 from worldsize.jobspec.config.config import Config
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides, override_origins
 from worldsize.service.computes import choose_compute
 from worldsize.service.request import KeyOrigins

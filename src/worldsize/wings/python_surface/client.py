@@ -97,7 +97,7 @@ def submit(
     environ = os.environ if environ is None else environ
     ready = _with_array_options(read_job_like(job, "submit()"), matrix, count, at_once)
     if world is not None:
-        from worldsize.jobspec.reading.overrides import with_world
+        from worldsize.jobspec.overrides import with_world
 
         ready = with_world(ready, world, "world")
     cwd = current_directory("submit()")

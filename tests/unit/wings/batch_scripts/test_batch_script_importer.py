@@ -12,8 +12,8 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.compute.slurm.options import script_options
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

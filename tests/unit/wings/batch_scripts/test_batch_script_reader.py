@@ -15,8 +15,8 @@ from worldsize.jobspec.distributions.plain import PlainDistribution
 from worldsize.jobspec.distributions.pytorch import PyTorchDistribution
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, LoadedJob
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.job_file import load_job, parse_job
-from worldsize.jobspec.reading.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths

@@ -22,7 +22,7 @@ from worldsize.agent.launchers.torchrun import root_cause
 from worldsize.common.numbers import parse_digits
 from worldsize.errors import JobError, UsageError
 from worldsize.jobspec.job import MAX_RANKS, Job
-from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.jobspec.sizes import bytes_of
 from worldsize.plan.array import split_element

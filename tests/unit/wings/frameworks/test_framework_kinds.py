@@ -12,8 +12,8 @@ from worldsize.errors import JobError, PlanError
 from worldsize.jobspec.distribution import processes_per_instance
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job, Resources
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.overrides import with_world
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.submission.make_plan import make_plan
 from worldsize.wings.frameworks.jax import JaxDistribution

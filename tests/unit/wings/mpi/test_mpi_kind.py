@@ -9,8 +9,8 @@ import pytest
 import worldsize
 from worldsize.jobspec.dump import dump_job
 from worldsize.jobspec.job import Job
+from worldsize.jobspec.overrides import with_world
 from worldsize.jobspec.reading.job_file import parse_job
-from worldsize.jobspec.reading.overrides import with_world
 from worldsize.jobspec.reading.set_option import apply_overrides
 from worldsize.wings.mpi.distribution import MpiDistribution
 

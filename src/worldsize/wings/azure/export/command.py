@@ -38,8 +38,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def export(options: argparse.Namespace) -> int:
     from worldsize.jobspec.dump import dump_tree
+    from worldsize.jobspec.overrides import with_world
     from worldsize.jobspec.reading.job_file import load_job
-    from worldsize.jobspec.reading.overrides import with_world
     from worldsize.jobspec.reading.set_option import apply_overrides
     from worldsize.wings.azure.export.job import export_job
 

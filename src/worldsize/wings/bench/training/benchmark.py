@@ -14,7 +14,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import JobError, UsageError, WorldsizeError
 from worldsize.jobspec.dump import job_tree
 from worldsize.jobspec.job import Job
-from worldsize.jobspec.reading.overrides import with_world
+from worldsize.jobspec.overrides import with_world
 from worldsize.service.computes import choose_compute
 from worldsize.service.runs.run import Run
 from worldsize.state.records import Status
