@@ -15,7 +15,7 @@ from worldsize.plan.conda_variables import conda_variables
 from worldsize.plan.setup_script import MODULE_LINES, module_line
 from worldsize.trust.secrets import is_secret, mask_values
 
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 _MAX_VALUE_LENGTH = 1 << 17
 OLDEST_AGENT = (3, 8)
 _SEPARATORS = {
@@ -125,7 +125,7 @@ def activation(
 
     def holds_secret(text: str) -> bool:
         """Whether a variable that `text` names holds a secret: one that the spec sets later is still `environ`'s."""
-        named = [match[1] or match[2] for match in _VARIABLE.finditer(text)] + ["HOME"] * text.startswith("~")
+        named = [match[1] or match[2] for match in re.finditer(_VARIABLE, text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
             for name in named
@@ -169,7 +169,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
     UsageError for a result that is longer than a variable can be."""
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
-    whole = _VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
+    whole = re.sub(_VARIABLE, lambda match: known.get(match[1] or match[2], match[0]), text)
     if len(whole) > _MAX_VALUE_LENGTH:
         raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
     return whole

@@ -19,9 +19,9 @@ _NO_NUMBER = -1
 _LONGEST_NAME = 255
 """Characters of a host's name, as in DNS."""
 
-_LITERAL = re.compile(r"[A-Za-z0-9._-]+")
-_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
-_NUMBER = re.compile(r"([0-9]+)")
+_LITERAL = r"[A-Za-z0-9._-]+"
+_RANGE = r"([0-9]{1,18})(?:-([0-9]{1,18}))?"
+_NUMBER = r"([0-9]+)"
 
 
 def expand_hostlist(text: str) -> list[str]:
@@ -59,7 +59,7 @@ def fold_hostlist(names: Iterable[str]) -> str:
 
 def is_node_name(text: str) -> bool:
     """Whether the text can be one node's name."""
-    return len(text) <= _LONGEST_NAME and _LITERAL.fullmatch(text) is not None
+    return len(text) <= _LONGEST_NAME and re.fullmatch(_LITERAL, text) is not None
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
@@ -69,7 +69,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
         position += 1
     names, start = [""], position
     while position < len(text) and text[position] != ",":
-        literal = _LITERAL.match(text, position)
+        literal = re.match(_LITERAL, text, position)
         if literal:
             part, position = [literal.group()], literal.end()
         elif text[position] == "[":
@@ -89,7 +89,7 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
     """The numbers between brackets, from just after the opening one; and where what follows begins."""
     found: list[str] = []
     while True:
-        match = _RANGE.match(text, position)
+        match = re.match(_RANGE, text, position)
         if not match:
             raise _hostlist_error(text, position)
         first, last = match.group(1), match.group(2) or match.group(1)
@@ -127,7 +127,7 @@ def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         if not is_node_name(name):
             raise ValueError(f"{_shorten(name)!r} is no node's name")
         host, dot, domain = name.partition(".")
-        pieces = _NUMBER.split(host)
+        pieces = re.split(_NUMBER, host)
         if len(pieces) < 3 or len(pieces[-2]) > 18:
             yield name, "", ""
         else:
@@ -149,7 +149,9 @@ def _is_padded(digits: str) -> bool:
 
 def _natural_key(name: str) -> list[tuple[int, int, str]]:
     return [
-        (0, int(piece), piece) if _NUMBER.fullmatch(piece) else (1, 0, piece) for piece in _NUMBER.split(name) if piece
+        (0, int(piece), piece) if re.fullmatch(_NUMBER, piece) else (1, 0, piece)
+        for piece in re.split(_NUMBER, name)
+        if piece
     ]
 
 

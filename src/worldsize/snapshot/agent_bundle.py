@@ -43,7 +43,7 @@ run_and_exit()
 def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
     """The path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
 
-    `small`: for a script that it travels in, a seventh of the size: compressed, and without bytecode.
+    `small`: for a script that it travels in, where it is compressed: without bytecode.
     The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
     """
     digest = digest_of(repr((VERSION, sys.implementation.cache_tag, _identity())).encode())
@@ -120,19 +120,18 @@ def _sources_below(folder: str, name: str) -> list[tuple[str, str]]:
 
 
 def _archive_bytes(sources: list[tuple[str, str]], small: bool) -> bytes:
-    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+    from zipfile import ZipFile, ZipInfo
 
     buffer = io.BytesIO()
-    packing = ZIP_DEFLATED if small else ZIP_STORED
     with ZipFile(buffer, "w") as bundle:
         for name, data in (("__main__.py", _MAIN), ("worldsize/__init__.py", b"")):
-            bundle.writestr(ZipInfo(name, _EPOCH), data, packing)
+            bundle.writestr(ZipInfo(name, _EPOCH), data)
         for name, path in sources:
             with open(path, "rb") as file:
                 source = file.read()
-            bundle.writestr(ZipInfo(name, _EPOCH), source, packing)
+            bundle.writestr(ZipInfo(name, _EPOCH), source)
             if not small:
-                bundle.writestr(ZipInfo(name + "c", _EPOCH), _pyc_bytes(name, source), packing)
+                bundle.writestr(ZipInfo(name + "c", _EPOCH), _pyc_bytes(name, source))
     return buffer.getvalue()
 
 

@@ -71,7 +71,8 @@ def _words(name: str) -> list[str]:
 
 def may_name_secret(text: str) -> bool:
     """Whether a secret's name may be in `text`, by its letters alone."""
-    upper = text.replace("PATH", "/") if text.isupper() else text.upper()  # PATH is no PAT where it is one word
+    # PATH is no PAT where it is one word, or one word's end or middle: of its letters all are small but the first.
+    upper = text.replace("PATH", "/") if text.isupper() else text.replace("path", "/").replace("Path", "/").upper()
     return has_one(upper, _NAME_MARKS)
 
 

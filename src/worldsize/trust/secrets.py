@@ -87,7 +87,7 @@ class _Masking:
         return MASK if value and self._is_secret(name, value) else self.text(value)
 
     def text(self, text: str) -> str:
-        if has_one(text, _RARE_MARKS):
+        if has_one(text, _RARE_MARKS) and may_name_secret(text):
             text = re.sub(_RARE_SHAPES, self._mask_rare, text)
         if has_one(text, _TEXT_MARKS) or (("=" in text or "-" in text) and may_name_secret(text)):
             text = re.sub(_SHAPES, self._mask_match, text)

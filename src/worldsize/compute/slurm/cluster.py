@@ -35,7 +35,7 @@ _MARKS = {
 }
 _USABLE = frozenset(("idle", "mixed", "allocated", "completing", "planned", "power_down", "power_up"))
 _UNUSABLE_MARKS = frozenset("*$@^%")
-_GRES = re.compile(r"(?:gres[:/])?([A-Za-z][\w-]*)[:=](?:(\(null\)|[^:,()=]+)[:=])?(\d+)[KMGT]?(?:\([^)]*\))?(?:,|$)")
+_GRES = r"(?:gres[:/])?([A-Za-z][\w-]*)[:=](?:(\(null\)|[^:,()=]+)[:=])?(\d+)[KMGT]?(?:\([^)]*\))?(?:,|$)"
 _NOTHING = frozenset(("(null)", "none", "n/a", "None", "N/A", ""))
 
 
@@ -99,7 +99,7 @@ def gpus_of(gres: str) -> tuple[str, int]:
     """
     types: list[str] = []
     count = 0
-    for name, kind, number in _GRES.findall(gres):
+    for name, kind, number in re.findall(_GRES, gres):
         if name == "gpu":
             count += int(number)
             if kind and kind != "(null)":

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
+from worldsize.common.atomic_files import read_file, write_bytes
+from worldsize.common.digests import digest_of
 from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.compute.base import (
     CheckResult,
@@ -23,7 +25,7 @@ from worldsize.compute.slurm.commands import run_slurm
 from worldsize.compute.slurm.job_rows import fold_job_ids
 from worldsize.compute.slurm.observe import observation
 from worldsize.compute.slurm.queue import is_inside_allocation, query_jobs, query_pause
-from worldsize.compute.slurm.script import BatchScriptParts, render
+from worldsize.compute.slurm.script import BatchScriptParts, pack, render
 from worldsize.compute.slurm.script_trust import trusted_components
 from worldsize.compute.slurm.submission import submit_once
 from worldsize.errors import SubmitRejected
@@ -36,6 +38,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.registry import find_module, load_module
 from worldsize.state.records import Observation
+from worldsize.trust.directories import make_private_directory
 from worldsize.trust.procfs import without_variables
 from worldsize.trust.secrets import mask_argv, mask_text, mask_values
 
@@ -47,6 +50,7 @@ _REPORTS = "wings.slurm_reports.reports"
 """`nodes`, `explain`, `usages`: runs without it go on, and nothing is told of why they wait and what they used."""
 
 _JOBS_PER_SCANCEL = 500
+_KEPT_SIZE = 1 << 16
 
 KEPT = (
     "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS",
@@ -133,7 +137,7 @@ class SlurmCompute:
             python=python,
             code=code,
             links=links,
-            files=files(),
+            files={name: self._packed(data) for name, data in files().items()},
             signal=signal,
             trusted=trusted_components(runs, chosen),
             makes_runs=runs == links,
@@ -146,6 +150,17 @@ class SlurmCompute:
         if (setup, step) != (plan.setup, plan.step) or options_shown != said:
             shown = render(script._replace(plan=plan._replace(setup=setup, step=step), options=options_shown))
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
+
+    def _packed(self, data: bytes) -> bytes:
+        """`data` as it travels in the script. What is large, and the same in each run, is packed once."""
+        if len(data) < _KEPT_SIZE:
+            return pack(data)
+        cache = os.path.join(self._home, "cache")
+        path = os.path.join(cache, f"packed-{digest_of(data)}.gz")
+        make_private_directory(cache, follow=True)
+        if not os.path.exists(path):
+            write_bytes(path, pack(data))
+        return read_file(path)
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
         first = submissions[0]

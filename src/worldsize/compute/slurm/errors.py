@@ -12,25 +12,23 @@ from collections.abc import Mapping
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected, WorldsizeError
 
 _DEFAULTS_OF_SBATCH = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
-_UNREACHABLE = re.compile(
-    "unable to contact slurm controller|unable to connect to database|problem talking to the database"
+_UNREACHABLE = (
+    "(?i)unable to contact slurm controller|unable to connect to database|problem talking to the database"
     "|communication connection failure|message (send|receive) failure|socket timed out|zero bytes were transmitted"
     "|connection (refused|reset|timed out)|no route to host|network is unreachable|broken pipe|temporarily unable"
     "|transport endpoint is not connected|resource temporarily unavailable|interrupted system call"
     "|standby mode|rate limit exceeded|unable to create job record, try again|job queue full|temporarily disabled"
-    "|unexpected missing socket error|controller not responding|failed to open persistent connection",
-    re.IGNORECASE,
+    "|unexpected missing socket error|controller not responding|failed to open persistent connection"
 )
-_NO_CLUSTER = re.compile(
-    "could not establish a configuration source|failed to fetch config|unable to establish control machine"
-    "|unable to (open|stat|process) (configuration|slurm\\.conf)|can't find an address, check slurm\\.conf",
-    re.IGNORECASE,
+_NO_CLUSTER = (
+    "(?i)could not establish a configuration source|failed to fetch config|unable to establish control machine"
+    "|unable to (open|stat|process) (configuration|slurm\\.conf)|can't find an address, check slurm\\.conf"
 )
-_PREFIX = re.compile(
+_PREFIX = (
     r"^(?:[\w./-]+: )?(?:error|fatal|warning|info): |^(?:sbatch|squeue|sacct|sinfo|scancel|scontrol|srun|salloc): "
 )
-_LEAD = re.compile(r"^(?:batch job submission failed|allocation failure|slurm_\w+(?: error)?): ", re.IGNORECASE)
-_NOISE = re.compile(r'^(?:Try "?\w+ --help"?.*|.*--help.* for more information\.?)$')
+_LEAD = r"(?i)^(?:batch job submission failed|allocation failure|slurm_\w+(?: error)?): "
+_NOISE = r'^(?:Try "?\w+ --help"?.*|.*--help.* for more information\.?)$'
 _OWN_ASSOCIATIONS = "`sacctmgr show associations user=$USER`"
 _HINTS = (
     ("invalid partition name", "slurm.partition must be one that `sinfo --summarize` lists"),
@@ -85,13 +83,13 @@ def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = Non
     SubmitRejected: everything else, in Slurm's own words.
     """
     words = error_text_of(text)
-    if _NO_CLUSTER.search(text):
+    if re.search(_NO_CLUSTER, text):
         return ConfigError(
             f"this machine belongs to no Slurm cluster that {program} could find: {words}",
             program,
             "run this on the cluster's login node, or set SLURM_CONF to the cluster's slurm.conf",
         )
-    if _UNREACHABLE.search(text):
+    if re.search(_UNREACHABLE, text):
         return SubmitAgain(f"Slurm cannot be reached now: {words}", program, "it may be restarting; try again")
     return SubmitRejected(words, program, _hint(words, environ or {}))
 
@@ -101,11 +99,11 @@ def error_text_of(text: str) -> str:
     lines = []
     for line in text.splitlines():
         stripped = line.strip()
-        shorter = _PREFIX.sub("", stripped)
+        shorter = re.sub(_PREFIX, "", stripped)
         while shorter != stripped:
-            stripped, shorter = shorter, _PREFIX.sub("", shorter)
-        stripped = _LEAD.sub("", stripped).strip()
-        if stripped and not _NOISE.match(stripped):
+            stripped, shorter = shorter, re.sub(_PREFIX, "", shorter)
+        stripped = re.sub(_LEAD, "", stripped).strip()
+        if stripped and not re.match(_NOISE, stripped):
             lines.append(stripped)
     words = "; ".join(dict.fromkeys(lines)) or text.strip()
     return words if len(words) <= 1000 else words[:997] + "..."

@@ -28,9 +28,9 @@ _MOST = 400
 """Characters of one list of numbers: far below what any Slurm reads."""
 
 _YEAR = 365 * 86400
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?")
-_ELEMENTS = re.compile(r"(\d+)_\[([^\]]*)\]")
-_ELEMENT_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_DURATION = r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?"
+_ELEMENTS = r"(\d+)_\[([^\]]*)\]"
+_ELEMENT_RANGE = r"(\d+)(?:-(\d+)(?::(\d+))?)?"
 
 
 class JobRow(NamedTuple):
@@ -113,7 +113,7 @@ def seconds_of(text: str) -> int | None:
 
 def exact_seconds_of(text: str) -> float | None:
     """As `seconds_of`, of "00:01.250" too: sacct's CPU times have milliseconds below an hour or so."""
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip())
     if not match:
         return None
     days, hours, minutes, seconds = (int(group or 0) for group in match.groups()[:4])
@@ -165,14 +165,14 @@ def ids_of(job: str) -> Iterator[str]:
 
     An id that squeue cut short ("1234_[1-3,5,...]") gives what can be read of it.
     """
-    match = _ELEMENTS.fullmatch(job)
+    match = re.fullmatch(_ELEMENTS, job)
     if not match:
         yield job
         return
     base, listed = match.groups()
     left = MAX_NAMES
     for part in listed.split("%")[0].split(","):
-        found = _ELEMENT_RANGE.fullmatch(part)
+        found = re.fullmatch(_ELEMENT_RANGE, part)
         if not found:
             return
         first, last, step = (int(group) if group else None for group in found.groups())

@@ -49,9 +49,9 @@ _PROTECTED: Mapping[str, str] = {
 """Options that decide how ranks are laid out, where they write or how worldsize finds them: key → what to say
 instead."""
 
-_PLAIN = re.compile(r"[\w@%+=:,./\[\]*&|!()<>~^-]*")
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
-_SIGNAL = re.compile(r"(?:(?P<to>[A-Za-z]{1,2}:)?(?P<name>[A-Za-z][A-Za-z0-9]*|[0-9]+)@)?(?P<seconds>[0-9]{1,15})")
+_PLAIN = r"[\w@%+=:,./\[\]*&|!()<>~^-]*"
+_NAME = r"[a-z][a-z0-9-]*"
+_SIGNAL = r"(?:(?P<to>[A-Za-z]{1,2}:)?(?P<name>[A-Za-z][A-Za-z0-9]*|[0-9]+)@)?(?P<seconds>[0-9]{1,15})"
 _TEXTS = ("account", "qos", "reservation", "constraint", "partition", "nodelist", "exclude", "gpus_per_node", "mem")
 
 Option = tuple[str, "str | None"]
@@ -106,14 +106,14 @@ def directive(option: Option) -> str:
     name, value = option
     if value is not None and not value.isprintable():
         raise JobError("holds a line break, or another character that cannot be shown", f"slurm.{name}")
-    if value is not None and not _PLAIN.fullmatch(value):
+    if value is not None and not re.fullmatch(_PLAIN, value):
         value = '"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
     return "#SBATCH --{}".format(name if value is None else f"{name}={value}")
 
 
 def signal_of(text: str) -> tuple[str, int]:
     """`120` and `USR1@120` as (signal, seconds before the limit)."""
-    found = _SIGNAL.fullmatch(str(text).strip())
+    found = re.fullmatch(_SIGNAL, str(text).strip())
     if found is None:
         raise JobError(f"{text!r:.40} is no signal", "slurm.signal", "write 120 (seconds), or USR1@120")
     if found["to"] and found["to"].upper() != "R:":
@@ -142,7 +142,7 @@ def _extra_options(given: Mapping[str, str]) -> Iterator[Option]:
         plain = name.lower().lstrip("-").replace("_", "-")
         if plain in _PROTECTED:
             raise JobError(f"{plain} is not to be set here", where, f"say {_PROTECTED[plain]}")
-        if not _NAME.fullmatch(plain):
+        if not re.fullmatch(_NAME, plain):
             raise JobError("is no long option of sbatch", where, "write its long name, such as mail-type")
         if "\n" in value:
             raise JobError("holds a line break", where)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from worldsize.agent.posix.processes import find_program
 from worldsize.compute.base import CheckResult
 from worldsize.compute.slurm.cluster import PartitionRow, nodes, partitions
 from worldsize.compute.slurm.commands import call
-from worldsize.compute.slurm.errors import slurm_error
 from worldsize.compute.slurm.job_rows import span
 from worldsize.compute.slurm.options import Option, directive
 from worldsize.compute.slurm.queue import SlurmRunner
@@ -43,7 +42,7 @@ _KEYS = (
 )
 """A word of a refusal, and the key that it is about: the first that is found."""
 
-_OPTION = re.compile(r"option '?--([a-z][a-z0-9_-]*)")
+_OPTION = r"option '?--([a-z][a-z0-9_-]*)"
 
 
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -87,7 +86,11 @@ def check_slurm(
     except SubmitAgain as error:
         yield CheckResult("notice", f"not checked by Slurm: {error.what}", id="not-checked")
         return
-    said = None if answer.code == 0 else slurm_error("sbatch", answer.err, environ)
+    said = None
+    if answer.code != 0:
+        from worldsize.compute.slurm.errors import slurm_error  # its tables are for what Slurm refuses
+
+        said = slurm_error("sbatch", answer.err, environ)
     if isinstance(said, SubmitAgain):
         yield CheckResult("notice", f"not checked by Slurm: {said.what}", id="not-checked")
         return
@@ -137,7 +140,7 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
 
 def _key_of(what: str) -> str:
     """The key that Slurm's words are about."""
-    option = _OPTION.search(what)
+    option = re.search(_OPTION, what)
     if option:
         return "slurm.sbatch_options." + option[1]
     return next((key for word, key in _KEYS if word in what.lower()), "slurm")
@@ -172,7 +175,9 @@ def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult
 
 def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     for program in ("sbatch", "squeue", "scancel"):
-        if shutil.which(program, path=environ.get("PATH")) is None:
+        try:
+            find_program(program, environ)
+        except OSError:
             hint = "log in to a login node of the cluster, or load its slurm module"
             yield CheckResult(
                 "error",

@@ -30,7 +30,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.plan.setup_script import ATTEMPT_MARK, setup_lines
 
-_LINE = 57
+_LINE = 76
 _BASH = "#!/bin/bash"
 _RANKS = "One agent per node starts that node's ranks."
 _OWN = "An agent on the first node runs your script, whose srun starts the ranks."
@@ -73,7 +73,7 @@ class BatchScriptParts(NamedTuple):
     python   the interpreter that runs the agents
     code     the directory that a script submitted by hand runs in, or None
     links    where a script submitted by hand makes its run known: the home's runs
-    files    what travels: content by name in the run directory
+    files    what travels: content by name in the run directory, as `pack` makes it
     signal   seconds before the limit at which the job asks for a signal
     trusted  what others may change on the way to the directory of runs, as `script_trust.trusted_components` says
     makes_runs  whether the directory of runs, which is the home's, is made where it is missing
@@ -274,13 +274,13 @@ def _start_script_lines() -> list[str]:
 
 def _embedded_files(files: Mapping[str, bytes]) -> list[str]:
     lines = ["", "# What travels: each part is base64 of gzip."]
-    for name, data in files.items():
-        lines += [f"# begin {name}", *_encode_file(data), "# end"]
+    for name, packed in files.items():
+        text = b2a_base64(packed, newline=False).decode()
+        lines += [f"# begin {name}", *(text[at : at + _LINE] for at in range(0, len(text), _LINE)), "# end"]
     return lines
 
 
-def _encode_file(data: bytes) -> list[str]:
-    """gzip's format without a time, so that the same content is the same text."""
+def pack(data: bytes) -> bytes:
+    """`data` in gzip's format, without a time, so that the same content is the same text."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    packed = packer.compress(data) + packer.flush()
-    return [b2a_base64(packed[start : start + _LINE], newline=False).decode() for start in range(0, len(packed), _LINE)]
+    return packer.compress(data) + packer.flush()

@@ -139,7 +139,8 @@ def type_key(said: object) -> Key:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a project's file may set this key of a compute without being trusted. What only types of other packages
-    have is not. A module is imported only for a key that no table before it has."""
+    """Whether a project's file may set this key of a compute without being trusted: as the first table says that has
+    it. What only types of other packages have is not. A module is imported only for a key that no table before it
+    has."""
     tables = chain((COMPUTE_KEYS,), (keys_of_type(kind) or {} for kind in COMPUTE_TYPES))
-    return any(name in keys and keys[name].harmless for keys in tables)
+    return next((keys[name].harmless for keys in tables if name in keys), False)

@@ -61,9 +61,9 @@ _NAMES = {
         "use letters, digits, '-', '_' and '.'",
     ),
 }
-_POSITION = re.compile(r"\(at line (\d+), column (\d+)\)$")
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
-_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
+_POSITION = r"\(at line (\d+), column (\d+)\)$"
+_HEADER = r"\s*\[([^\[\]]+)\]"
+_KEY = r"\s*([A-Za-z0-9_.\"' -]+?)\s*="
 
 Settings = dict[tuple[str, ...], YamlNode]
 
@@ -172,7 +172,7 @@ def _parse_toml(config: ConfigFile) -> YamlNode:
 
 
 def _toml_error(message: str, file: str) -> ConfigError:
-    place = _POSITION.search(message)
+    place = re.search(_POSITION, message)
     if not place:
         return ConfigError(f"not TOML: {message}", file)
     what = f"not TOML, column {place[2]}: {message[: place.start()].rstrip()}"
@@ -184,7 +184,7 @@ def _key_lines(text: str) -> dict[tuple[str, ...], int]:
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        header, key = _HEADER.match(line), _KEY.match(line)
+        header, key = re.match(_HEADER, line), re.match(_KEY, line)
         if header:
             table = _key_path(header[1])
             lines.setdefault(table, number)

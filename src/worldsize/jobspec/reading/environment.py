@@ -34,7 +34,7 @@ from worldsize.jobspec.reading.values import (
 from worldsize.jobspec.requirement import absolute_requirement
 from worldsize.jobspec.sizes import EXAMPLE, bytes_of
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256 = r"[0-9a-f]{64}"
 _NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints it"}
 
 
@@ -118,7 +118,7 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
             if name not in values:
                 report.add(item, join(where, name), what)
         values["sha256"] = values.get("sha256", "").lower()
-        if values["sha256"] and not _SHA256.fullmatch(values["sha256"]):
+        if values["sha256"] and not re.fullmatch(_SHA256, values["sha256"]):
             report.add(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
         if "max_size" in values and bytes_of(values["max_size"]) is None:
             report.add(item, join(where, "max_size"), "is no size", EXAMPLE)

@@ -24,9 +24,9 @@ from worldsize.jobspec.reading.problems import Problems
 from worldsize.jobspec.reading.tree import YamlNode, value_description
 from worldsize.jobspec.reading.values import READERS, ValueReader, join, mapping_of, read_keys, read_text, text_fault
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ASSET_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_ASSET_NAME = r"[A-Za-z0-9_-]{1,255}"
+_JOB_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"
 
 
 def read_job(node: YamlNode, report: Problems, source: str) -> Job:
@@ -103,7 +103,7 @@ def _check_identity(nodes: dict[str, YamlNode], report: Problems) -> None:
 
 def _check_name(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> None:
     name = values.get("name")
-    if name is not None and not _JOB_NAME.fullmatch(name):
+    if name is not None and not re.fullmatch(_JOB_NAME, name):
         what = f"{name!r:.60} is not a job's name"
         report.add(nodes["name"], "name", what, "use letters, digits, '-', '_' and '.', at most 255 of them")
 
@@ -157,9 +157,9 @@ def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, Yam
     nodes = mapping_of(node, path, report)
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             report.add(item, join(path, name[:60]), "is not a name", hint)
-    return {name: item for name, item in nodes.items() if _NAME.fullmatch(name)}
+    return {name: item for name, item in nodes.items() if re.fullmatch(_NAME, name)}
 
 
 def _read_inputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, InputValue]:
@@ -208,7 +208,7 @@ def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict
 def _check_registration(nodes: dict[str, YamlNode], path: str, output: Output, report: Problems) -> None:
     if output.version is not None and output.name is None and "name" not in nodes:
         report.add(nodes["version"], join(path, "version"), "is that of a name", "say name too, or leave it out")
-    if output.name is not None and not _ASSET_NAME.fullmatch(output.name):
+    if output.name is not None and not re.fullmatch(_ASSET_NAME, output.name):
         what = f"{output.name!r:.60} is no name that a service registers"
         report.add(nodes["name"], join(path, "name"), what, "use letters, digits, '-' and '_', at most 255 of them")
 

@@ -12,11 +12,14 @@ MOST_BYTES = 1 << 19
 """To parse as much takes a second."""
 
 _MOST_PLAIN_BYTES = 1 << 16
+_PLAIN_PUNCTUATION = " -_./=,:+%@"
+"""What stands between letters and digits in a command that no shell reads otherwise than word by word."""
 
 
 def is_plain_script(code_dir: str, argv: Sequence[str]) -> bool:
-    """Whether a command is `python SCRIPT`, of a script of the code that imports the standard library alone: there is
+    """Whether a command is `python SCRIPT …`, of a script of the code that imports the standard library alone: there is
     nothing to check of it, and nothing to import before it. False in doubt."""
+    argv = _words(argv)
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
         return False
     script = os.path.join(code_dir, argv[1])
@@ -29,6 +32,13 @@ def is_plain_script(code_dir: str, argv: Sequence[str]) -> bool:
     except (OSError, ValueError):  # ValueError: a name with a NUL, no text, or an import that is no line of its own
         return False
     return names <= sys.stdlib_module_names and not names & own
+
+
+def _words(argv: Sequence[str]) -> Sequence[str]:
+    """The words of a command, those of a plain line for a shell too."""
+    line = argv[2] if len(argv) == 3 and tuple(argv[:2]) == ("bash", "-c") else ""
+    is_plain = all(each in _PLAIN_PUNCTUATION or (each.isascii() and each.isalnum()) for each in line)
+    return line.split() if line and is_plain else argv
 
 
 def _import_names(source: str) -> Iterator[str]:

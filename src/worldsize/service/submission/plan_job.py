@@ -165,7 +165,7 @@ def _with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str
         return plan._replace(start=RankStart(reason=NO_PYTHON))
     preload = job.preload or configured
     if preload == ("auto",) and job.code is not None and is_plain_script(job.code, plan.argv):
-        return plan._replace(start=RankStart(reason=f"{plan.argv[1]} imports the standard library alone"))
+        return plan._replace(start=RankStart(reason="the script imports the standard library alone"))
     from worldsize.registry import find_module
 
     wing = find_module("wings.warm_start.decision")

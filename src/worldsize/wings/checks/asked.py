@@ -22,9 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PYTHON = re.compile(r"(?:[\w./+~-]*/)?python[0-9.]*")
-_STARTERS = re.compile(r"(?:[\w./+~-]*/)?(torchrun|accelerate|deepspeed|horovodrun)")
-_CHANGES = re.compile(
+_PYTHON = r"(?:[\w./+~-]*/)?python[0-9.]*"
+_STARTERS = r"(?:[\w./+~-]*/)?(torchrun|accelerate|deepspeed|horovodrun)"
+_CHANGES = (
     r"source|\.|eval|export|PATH=.*|module|ml|spack|conda|mamba|micromamba|pixi|uv|poetry|pipenv|hatch|nix|guix"
     r"|(.*/)?(activate|docker|podman|apptainer|singularity|shifter|ch-run|enroot|sarus|chroot|sudo|ssh)"
 )
@@ -98,11 +98,11 @@ def program_of(command: str) -> str | None:
     """The Python that a command executes: "python" for what finds it on the PATH; None where it names none,
     or where something before it, as `source env/bin/activate`, decides which one that is."""
     for word in re.split(r"[\s;&|()'\"]+", command):
-        if _CHANGES.fullmatch(word):
+        if re.fullmatch(_CHANGES, word):
             return None
-        if _PYTHON.fullmatch(word):
+        if re.fullmatch(_PYTHON, word):
             return word
-        starter = _STARTERS.fullmatch(word)
+        starter = re.fullmatch(_STARTERS, word)
         if starter:
             return os.path.join(os.path.dirname(word), "python")
     return None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from worldsize.compute.slurm.options import sbatch_options
-from worldsize.compute.slurm.script import BatchScriptParts, render
+from worldsize.compute.slurm.script import BatchScriptParts, pack, render
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
@@ -64,7 +64,7 @@ class Place:
     def text(self, plan: Plan, **changes: Any) -> str:
         paths = RunPaths(str(self.runs / plan.run_id))
         job = Job(command="true", code=str(self.code))
-        files = embedded_files(job, plan, str(self.home))
+        files = {name: pack(data) for name, data in embedded_files(job, plan, str(self.home)).items()}
         script = BatchScriptParts(
             plan, paths, sbatch_options({}, plan), sys.executable, str(self.code), str(self.home / "runs"), files
         )

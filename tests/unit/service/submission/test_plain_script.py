@@ -67,6 +67,15 @@ def test_another_command_is_not_looked_at(code, argv):
     assert not is_plain_script(str(code), argv)
 
 
+def test_a_line_for_a_shell_that_is_words_alone(code):
+    (code / "train.py").write_text("import os")
+    assert is_plain_script(str(code), ("bash", "-c", "python train.py --lr 0.1 --name=a/b"))
+    others = ("cd x; python train.py", "python train.py | tee log", "X=1 python train.py", "python 'train.py'", "")
+    for line in (*others, "python own.py", "python train.py > $LOG", "python train.py\npython own.py", "python t*.py"):
+        assert not is_plain_script(str(code), ("bash", "-c", line)), line
+    assert not is_plain_script(str(code), ("bash", "-c"))
+
+
 def test_what_cannot_be_read(code):
     os.mkfifo(code / "pipe.py")
     (code / "bytes.py").write_bytes(b"\xff\xfe")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worldsize.cli import progress_line
+from worldsize.cli import questions
 from worldsize.cli.progress_line import NoticePrinter
 from worldsize.errors import UsageError
 from worldsize.jobspec.config.load import load_config
@@ -51,7 +51,7 @@ def test_places_where_everything_lies(code: str, asks: bool) -> None:
 
 
 def test_without_a_terminal_it_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_line, "can_ask", lambda: False)
+    monkeypatch.setattr(questions, "can_ask", lambda: False)
     NoticePrinter().confirm_snapshot("/tmp", 1200, 3 << 20)
     said = capsys.readouterr().err
     assert said.startswith("notice: the code is /tmp: 1,200 files, 3") and "--code DIR" in said

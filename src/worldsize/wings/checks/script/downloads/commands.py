@@ -13,9 +13,9 @@ _STARTERS = frozenset((
     "srun", "mpirun", "mpiexec", "orterun", "prun", "jsrun", "aprun", "xargs", "timeout", "nice", "numactl", "taskset",
     "stdbuf", "apptainer", "singularity", "docker", "podman", "poetry", "parallel", "flock", "retry", "module", "sudo",
 ))  # fmt: skip
-_PIP = re.compile(r"pip\d?(\.\d+)?$")
-_PYTHON = re.compile(r"(python|pypy)\d?(\.\d+)?$")
-_NEAR = re.compile(r"(https?|ftp)://(localhost|127\.|\[::1\])|localhost|127\.|file:")
+_PIP = r"pip\d?(\.\d+)?$"
+_PYTHON = r"(python|pypy)\d?(\.\d+)?$"
+_NEAR = r"(https?|ftp)://(localhost|127\.|\[::1\])|localhost|127\.|file:"
 _ASKS = frozenset(("--help", "-h", "--version", "-V"))
 _CONDA = ("conda", "mamba", "micromamba")
 _KNOWN = frozenset((*_CONDA, "uv", "hf", "huggingface-cli", "wget", "curl", "git", "apt", "apt-get"))
@@ -28,9 +28,9 @@ def command_download(command: ShellCommand) -> Download | None:
     if not words or _ASKS & set(words[1:]) or _KEPT_OFFLINE & set(command.variables):
         return None
     program, rest = os.path.basename(words[0]), words[1:]
-    if (_PYTHON.match(program) or program == "…") and rest[:2] == ("-m", "pip"):
+    if (re.match(_PYTHON, program) or program == "…") and rest[:2] == ("-m", "pip"):
         program, rest = "pip", rest[2:]
-    if _PIP.match(program):
+    if re.match(_PIP, program):
         return _pip(program if program == "pip3" else "pip", rest)
     if program == "uv" and rest[:1] == ("pip",):
         return _pip("uv pip", rest[1:])
@@ -52,7 +52,7 @@ def _from_program(words: Sequence[str]) -> tuple[str, ...]:
     if words and os.path.basename(words[0]) in _STARTERS:
         for number, word in enumerate(words[1:], 1):
             name = os.path.basename(word)
-            if name in _KNOWN or _PIP.match(name) or _PYTHON.match(name):
+            if name in _KNOWN or re.match(_PIP, name) or re.match(_PYTHON, name):
                 return tuple(words[number:])
     return tuple(words)
 
@@ -99,9 +99,9 @@ def _hub(program: str, words: Sequence[str]) -> Download | None:
 
 def _web(program: str, words: Sequence[str]) -> Download | None:
     addresses = [word for word in words if "://" in word]
-    if not words or ((addresses or None) and all(_NEAR.match(word) for word in addresses)):
+    if not words or ((addresses or None) and all(re.match(_NEAR, word) for word in addresses)):
         return None
-    return None if not addresses and any(_NEAR.match(word) for word in words) else Download(program, "data")
+    return None if not addresses and any(re.match(_NEAR, word) for word in words) else Download(program, "data")
 
 
 def _git(words: Sequence[str]) -> Download | None:
@@ -111,6 +111,6 @@ def _git(words: Sequence[str]) -> Download | None:
     if verb not in ("clone", "pull", "fetch"):
         return None
     named = _arguments(words[words.index(verb) :])
-    if any(_is_path(word) or _NEAR.match(word) for word in named[:1]):
+    if any(_is_path(word) or re.match(_NEAR, word) for word in named[:1]):
         return None
     return Download(f"git {verb}", "data")

@@ -13,9 +13,9 @@ from worldsize.wings.checks.script.reading.decisions import constants
 from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.reading.words import words_behind
 
-_PATH_WORDS = re.compile(
-    r"path|dir|folder|file|ckpt|checkpoint|output|save|local|cache|input|environ|getenv|join|resume|root|home|work|scratch",
-    re.IGNORECASE,
+_PATH_WORDS = (
+    r"(?i)path|dir|folder|file|ckpt|checkpoint|output|save|local|cache|input|environ|getenv|join|resume|root|home|work"
+    r"|scratch"
 )
 
 
@@ -111,7 +111,7 @@ class DownloadCall:
         values = [text(origin) for origin in origins]
         if any(value is None or self.is_local(value) for value in values):
             return True
-        return any(_PATH_WORDS.search(word) for word in words_behind(self.program.flow, node))
+        return any(re.search(_PATH_WORDS, word) for word in words_behind(self.program.flow, node))
 
     def is_local(self, name: str) -> bool:
         """Whether a text is a path rather than a name of the hub's: by its look, since there is such a file, or since

@@ -14,7 +14,7 @@ NAMESPACES = (
 )  # fmt: skip
 """Names under which scripts keep their options."""
 
-_NUMBER = re.compile(r"-?\d{1,18}$")
+_NUMBER = r"-?\d{1,18}$"
 
 
 class Arguments:
@@ -40,7 +40,7 @@ class Arguments:
             is_certain = given is None or any(word in flags for word in self.words)
             return ast.Constant((given is None) == (action == "store_false")) if is_certain else None
         if given is not None:
-            return ast.Constant(int(given) if _NUMBER.match(given) else given) if given else None
+            return ast.Constant(int(given) if re.match(_NUMBER, given) else given) if given else None
         if argument(calls[0], "action") is not None:
             return None
         return argument(calls[0], "default")

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?$")
+_ASSIGNMENT = r"[A-Za-z_]\w*="
+_PYTHON = r"python(\d+(\.\d+)*)?$"
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 _COMPOUND = frozenset(
     ("if", "then", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "{", "!", "[")
@@ -21,7 +21,7 @@ _TORCHRUN_FLAGS = (
     "--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "--use-env", "--use_env",
     "--virtual-local-rank", "--virtual_local_rank",
 )  # fmt: skip
-_SEPARATOR = re.compile(r"[;&|\n]+$")
+_SEPARATOR = r"[;&|\n]+$"
 _MOST_WORDS = 4000
 
 
@@ -96,7 +96,7 @@ def _shell_commands(line: str) -> Iterator[list[str] | None]:
     for word in words:
         if skipped:
             skipped = False
-        elif _SEPARATOR.match(word):
+        elif re.match(_SEPARATOR, word):
             if command:
                 yield command
             command = []
@@ -121,7 +121,7 @@ def _shell_words(line: str) -> list[str]:
 
 def _without_prefix(words: list[str]) -> list[str]:
     """A command without the variables and the words before its program."""
-    while words and (_ASSIGNMENT.match(words[0]) or words[0] in ("exec", "env", "time", "command", "nohup")):
+    while words and (re.match(_ASSIGNMENT, words[0]) or words[0] in ("exec", "env", "time", "command", "nohup")):
         words = words[1:]
     return words
 
@@ -131,7 +131,7 @@ def _simple_command(words: list[str], directory: str) -> ScriptCommand | None:
     if not words:
         return None
     program = os.path.basename(words[0])
-    if _PYTHON.match(program):
+    if re.match(_PYTHON, program):
         return _python_command(words[1:], directory)
     if program == "torchrun":
         return _torchrun_command(words[1:], directory)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from worldsize.wings.checks.script.reading.calls import is_main_guard
 
-_RANK = re.compile(r"rank|proc|main|master|first", re.IGNORECASE)
+_RANK = r"(?i)rank|proc|main|master|first"
 _EXITS = ("exit", "_exit", "quit")
 _MOST_BEFORE = 400
 
@@ -73,7 +73,7 @@ def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
 
 
 def _about_ranks(test: ast.expr) -> Iterator[ast.AST]:
-    if any(_RANK.search(getattr(part, "id", getattr(part, "attr", ""))) for part in ast.walk(test)):
+    if any(re.search(_RANK, getattr(part, "id", getattr(part, "attr", ""))) for part in ast.walk(test)):
         yield test
 
 

@@ -12,12 +12,10 @@ from worldsize.wings.checks.script.reading.conditions import exits_before
 from worldsize.wings.checks.script.reading.flow import reached_scopes
 from worldsize.wings.checks.script.reading.index import Function, Scope
 from worldsize.wings.checks.script.reading.program import Program
-from worldsize.wings.checks.script.reading.words import RANK, plain_words
+from worldsize.wings.checks.script.reading.words import names_rank, plain_words
 
-_DISTRIBUTED = re.compile(r"distributed|is_initialized|^dist$|ddp", re.IGNORECASE)
-_FILES = re.compile(
-    r"exist|is_?file|is_?dir|glob|listdir|scandir|stat$|getsize|cache|offline|local_files", re.IGNORECASE
-)
+_DISTRIBUTED = r"(?i)distributed|is_initialized|^dist$|ddp"
+_FILES = r"(?i)exist|is_?file|is_?dir|glob|listdir|scandir|stat$|getsize|cache|offline|local_files"
 _NOT_OF_NETWORKS = frozenset((
     "ImportError", "ModuleNotFoundError", "AttributeError", "KeyError", "TypeError", "IndexError", "NameError",
     "FileNotFoundError", "FileExistsError", "PermissionError", "KeyboardInterrupt", "NotImplementedError",
@@ -66,8 +64,8 @@ class Decisions:
         if value is not None:
             return value == wanted
         words = list(plain_words(test))
-        return any(RANK.search(word) or _DISTRIBUTED.search(word) for word in words) and not any(
-            map(_FILES.search, words)
+        return any(names_rank(word) or re.search(_DISTRIBUTED, word) for word in words) and not any(
+            re.search(_FILES, word) for word in words
         )
 
     def _truth(self, test: ast.expr) -> bool | None:

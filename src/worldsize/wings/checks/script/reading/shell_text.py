@@ -8,16 +8,16 @@ import shlex
 from collections.abc import Iterator
 
 from worldsize.common.named_tuple import NamedTuple
-from worldsize.wings.checks.script.reading.words import RANK
+from worldsize.wings.checks.script.reading.words import names_rank
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
-_HEREDOC = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+_ASSIGNMENT = r"([A-Za-z_]\w*)\+?="
+_HEREDOC = r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1"
 _KEYWORDS = frozenset(("then", "do", "else", "{", "!", "time", "exec", "env", "command", "nohup", "sudo"))
 _TESTS = frozenset(("[", "[[", "test", "command", "which", "type", "!"))
 _OPENS = {"if": "if", "elif": "if", "while": "while", "until": "while", "case": "case"}
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
-_LOCAL_RANK = re.compile(r"localid", re.IGNORECASE)
-_FILE_TEST = re.compile(r"-[a-z]$")
+_LOCAL_RANK = r"(?i)localid"
+_FILE_TEST = r"-[a-z]$"
 _MOST_TEXT, _MOST_COMMANDS, _DEEPEST = 1 << 18, 2000, 3
 
 
@@ -69,8 +69,8 @@ class _Reader:
         last, self.last = self.last, tuple(words)
         words = self._without_keywords(words)
         variables = []
-        while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
-            assigned = _ASSIGNMENT.match(words[0])
+        while words and (re.match(_ASSIGNMENT, words[0]) or words[0] in _KEYWORDS):
+            assigned = re.match(_ASSIGNMENT, words[0])
             variables += [assigned[1]] if assigned else []
             words = words[1:]
         if not words or self.test is not None:
@@ -112,9 +112,9 @@ class _Reader:
 
 
 def _asks_rank(words: list[str]) -> bool:
-    if any(_FILE_TEST.fullmatch(word) and word not in ("-a", "-o") for word in words):
+    if any(re.fullmatch(_FILE_TEST, word) and word not in ("-a", "-o") for word in words):
         return False
-    return any(RANK.search(word) or _LOCAL_RANK.search(word) for word in words)
+    return any(names_rank(word) or re.search(_LOCAL_RANK, word) for word in words)
 
 
 def _inner_line(words: tuple[str, ...]) -> str | None:
@@ -145,7 +145,7 @@ def _without_heredocs(text: str) -> str:
             end = "" if line.strip() == end else end
         elif not line.lstrip().startswith("#"):
             kept.append(line)
-            document = _HEREDOC.search(line)
+            document = re.search(_HEREDOC, line)
             end = document[2] if document else ""
     return "\n".join(kept)
 

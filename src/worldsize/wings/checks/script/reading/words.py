@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from worldsize.wings.checks.script.reading.flow import Flow
 from worldsize.wings.checks.script.reading.index import Binding, Parameter, Unknown
 
-RANK = re.compile(
-    r"rank|world_?size|world$|proc_?id|process_?(id|index)|is_?(main|master|primary|chief|root|leader|head|first|zero|writer)"
-    r"|main_?proc|master|chief|primary|leader|hvd|horovod|hostname|getpid|uuid|node_?(id|name)|comm\b|local_?process",
-    re.IGNORECASE,
+_RANK = (
+    r"(?i)rank|world_?size|world$|proc_?id|process_?(id|index)|is_?(main|master|primary|chief|root|leader|head|first|zero|writer)"
+    r"|main_?proc|master|chief|primary|leader|hvd|horovod|hostname|getpid|uuid|node_?(id|name)|comm\b|local_?process"
 )
 _MOST_WORDS = 3000
 _MOST_STEPS = 1000
@@ -32,9 +31,14 @@ def plain_words(node: ast.AST) -> Iterator[str]:
             yield part.value
 
 
+def names_rank(word: str) -> bool:
+    """Whether a word may be about which rank, process or node this is."""
+    return re.search(_RANK, word) is not None
+
+
 def mentions_rank(words: set[str]) -> bool:
     """Whether any of these words may be about which rank, process or node this is."""
-    return any(RANK.search(word) for word in words)
+    return any(names_rank(word) for word in words)
 
 
 def words_behind(flow: Flow, node: ast.AST) -> set[str]:

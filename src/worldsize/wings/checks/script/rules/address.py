@@ -12,7 +12,7 @@ from worldsize.wings.checks.script.reading.program import Program
 from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.address"
-_LOOPBACK = re.compile(r"(tcp://)?(localhost|127(\.\d+){3}|\[?::1\]?)(:\d*)?(/\S*)?$")
+_LOOPBACK = r"(tcp://)?(localhost|127(\.\d+){3}|\[?::1\]?)(:\d*)?(/\S*)?$"
 _USES_VARIABLES = ("init_process_group", "init_distributed", "init_device_mesh")
 _WAIT = "the ranks of the other nodes would wait for a rank 0 of their own"
 
@@ -36,7 +36,7 @@ def _origin_texts(program: Program, node: ast.expr | None) -> list[str | None]:
 
 def _is_loopback(program: Program, node: ast.expr | None) -> bool:
     texts = _origin_texts(program, node)
-    return all(each is not None and _LOOPBACK.match(each) for each in texts)
+    return all(each is not None and re.match(_LOOPBACK, each) for each in texts)
 
 
 def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:

@@ -15,23 +15,23 @@ from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.not_distributed"
 
-_DISTRIBUTED = re.compile(
+_DISTRIBUTED = (
     r"(?i:distribute|^distribution$|set_distribution|^ddp|ddp$|_ddp|fsdp|horovod|hvd|deepspeed|^accelerate$|lightning|rank|world_?size|slurm|ompi_|^pmi"
     r"|mpi4py|^mpi$|comm_world|pmap|shard|mesh|strategy|tf_config|process_(index|count|id)|^ray$|torchrun|^nccl|^gloo"
     r"|hostname|getpid|uname$|subprocess|^spawn$|^fork|start_processes|launch|kvstore|^xla$|torch_xla|^tpu|task_?id|array_?id"
     r"|node_?(id|name)|proc_?id|cluster)|^(Accelerator|Process|Trainer|Seq2SeqTrainer|TrainingArguments)$"
 )
 _DYNAMIC = ("exec", "eval", "__import__", "import_module", "instantiate", "run_path", "run_module", "system", "popen")
-_OTHER_MODE = re.compile(
+_OTHER_MODE = (
     r"(--?(e|eval\w*|test|test[-_]only|only[-_]\w+|predict\w*|infer\w*|valid\w*|generate|export|mode|task|stage|phase)"
     r"|eval\w*|test|predict|infer\w*|generate|export)(=.*)?$"
 )
-_MODE_WORD = re.compile(r"eval|infer|predict|mode|only|^train|do_train|skip|^test$|pretrain", re.IGNORECASE)
-_HARMLESS = re.compile(
+_MODE_WORD = r"(?i)eval|infer|predict|mode|only|^train|do_train|skip|^test$|pretrain"
+_HARMLESS = (
     r"(CUDA|NVIDIA|OMP|MKL|HF|TRANSFORMERS|WANDB|MLFLOW|DATA|PYTHON|TF_CPP|KMP|TORCH)_?\w*|HOME|USER|PATH|TMPDIR"
     r"|\w+_(DIR|PATH|ROOT|KEY|TOKEN|URL|URI|FOLDER)|AZUREML_\w*(DATA|OUTPUT|INPUT)\w*|WORLDSIZE_(INPUT|OUTPUT)_\w+"
 )
-_RANK_WORD = re.compile(r"\$.*(RANK|PROC|TASK|NODE|ID|HOST|LOCAL|COMM)|[`]|\$\(")
+_RANK_WORD = r"\$.*(RANK|PROC|TASK|NODE|ID|HOST|LOCAL|COMM)|[`]|\$\("
 
 
 def separate_trainings(program: Program) -> Iterator[ScriptFinding]:
@@ -72,14 +72,14 @@ def _may_be_told_apart(program: Program) -> bool:
         return True
     if program.brands or program.sources.foreign - ALONE:
         return True
-    if any(_OTHER_MODE.match(word) or _RANK_WORD.search(word) for word in program.command.words):
+    if any(re.match(_OTHER_MODE, word) or re.search(_RANK_WORD, word) for word in program.command.words):
         return True
-    if any(name is None or not _HARMLESS.fullmatch(name) for name in program.environment_reads()):
+    if any(name is None or not re.fullmatch(_HARMLESS, name) for name in program.environment_reads()):
         return True
     if any(isinstance(call.func, ast.Name) or name != "eval" for name in _DYNAMIC for call in program.flow.calls(name)):
         return True
     own = {"Trainer"} if "Trainer" in program.index.classes and "transformers" not in program.sources.foreign else set()
-    return any(_DISTRIBUTED.search(word) for word in _all_words(program) if word not in own)
+    return any(re.search(_DISTRIBUTED, word) for word in _all_words(program) if word not in own)
 
 
 def _all_words(program: Program) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _chooses_mode(node: ast.AST) -> bool:
         return False
     texts = [str(literal(part)) for part in (node.left, *node.comparators) if isinstance(part, ast.Constant)]
     options = [part for part in (node.left, *node.comparators) if isinstance(part, ast.Attribute)]
-    return bool(options) and any(map(_MODE_WORD.search, texts))
+    return bool(options) and any(re.search(_MODE_WORD, word) for word in texts)
 
 
 def _is_undecided(program: Program, test: ast.AST) -> bool:
@@ -149,7 +149,7 @@ def _is_undecided(program: Program, test: ast.AST) -> bool:
             return True
         option = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in NAMESPACES
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        if (option or name.isupper() or name == "mode") and _MODE_WORD.search(name):
+        if (option or name.isupper() or name == "mode") and re.search(_MODE_WORD, name):
             value = program.flow.arguments.value(name)
             if not (isinstance(value, ast.Constant) and value.value is False and not name.startswith(("train", "do_"))):
                 return True

@@ -10,16 +10,15 @@ from worldsize.state.check_rows import BAD, WARNING
 from worldsize.wings.checks.script.reading.calls import argument, has_stars, integer, literal
 from worldsize.wings.checks.script.reading.index import Unknown
 from worldsize.wings.checks.script.reading.program import Program
-from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
+from worldsize.wings.checks.script.reading.words import names_rank, plain_words, words_behind
 from worldsize.wings.checks.script.request import ScriptFinding
 
-_OWN_SPLIT = re.compile(
-    r"sampler|iterable|webdataset|^wds$|streaming|shard|subset|split_dataset|array_split|chunk|partition|dali|ffcv"
-    r"|auto_dataloader|prepare|^skip$|islice|all_reduce_data|scatter",
-    re.IGNORECASE,
+_OWN_SPLIT = (
+    r"(?i)sampler|iterable|webdataset|^wds$|streaming|shard|subset|split_dataset|array_split|chunk|partition|dali|ffcv"
+    r"|auto_dataloader|prepare|^skip$|islice|all_reduce_data|scatter"
 )
-_TOY = re.compile(r"fake|random|synth|dummy|toy|mock", re.IGNORECASE)
-_HELD_BACK = re.compile(r"val|test|eval|dev|infer|predict", re.IGNORECASE)
+_TOY = r"(?i)fake|random|synth|dummy|toy|mock"
+_HELD_BACK = r"(?i)val|test|eval|dev|infer|predict"
 _SEEDS = (
     "manual_seed",
     "manual_seed_all",
@@ -30,7 +29,7 @@ _SEEDS = (
     "default_rng",
     "Generator",
 )
-_DATA = re.compile(r"data|loader|split|batch|sample|part", re.IGNORECASE)
+_DATA = r"(?i)data|loader|split|batch|sample|part"
 
 
 def loader_findings(program: Program) -> Iterator[ScriptFinding]:
@@ -66,7 +65,7 @@ def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
             continue
         data = argument(call, "dataset", 0)
         words = set() if data is None else words_behind(program.flow, data)
-        if not words or any(RANK.search(word) or _TOY.search(word) for word in words):
+        if not words or any(names_rank(word) or re.search(_TOY, word) for word in words):
             continue
         what = f"each of the {program.world_size} ranks would train on all of the data: the DataLoader has no sampler"
         hint = "give it sampler=DistributedSampler(dataset) instead of shuffle=True, and call its set_epoch"
@@ -78,19 +77,21 @@ def _splits_itself(program: Program) -> bool:
     """Whether anything in the script might give each rank a part of the data, or a random order of its own."""
     index = program.index
     words = (*index.named, *index.references, *index.functions, *index.classes, *index.originals, *index.keywords)
-    if any(map(_OWN_SPLIT.search, words)) or any(map(_OWN_SPLIT.search, index.imported)):
+    if any(re.search(_OWN_SPLIT, word) for word in words) or any(
+        re.search(_OWN_SPLIT, word) for word in index.imported
+    ):
         return True
     if any(_about_rank(node.slice) for node in index.parents if isinstance(node, ast.Subscript) and _is_slice(node)):
         return True
     if any(_about_rank(part) for call in index.calls if _is_data(program, call) for part in _deciding_arguments(call)):
         return True
     seeds = [part for call in index.calls_named(*_SEEDS) for part in (*call.args, *call.keywords)]
-    return any(RANK.search(word) for part in seeds for word in words_behind(program.flow, part))
+    return any(names_rank(word) for part in seeds for word in words_behind(program.flow, part))
 
 
 def _is_data(program: Program, call: ast.Call) -> bool:
     name = program.index.last_name(call.func)
-    return name == "range" or bool(_DATA.search(name))
+    return name == "range" or bool(re.search(_DATA, name))
 
 
 def _deciding_arguments(call: ast.Call) -> list[ast.AST]:
@@ -104,7 +105,7 @@ def _is_slice(node: ast.Subscript) -> bool:
 
 
 def _about_rank(node: ast.AST) -> bool:
-    return any(map(RANK.search, plain_words(node)))
+    return any(map(names_rank, plain_words(node)))
 
 
 def _is_held_back(program: Program, call: ast.Call) -> bool:
@@ -115,7 +116,7 @@ def _is_held_back(program: Program, call: ast.Call) -> bool:
             words |= {word for target in parent.targets for word in plain_words(target)}
         if isinstance(parent, ast.FunctionDef):
             words.add(parent.name)
-    return any(_HELD_BACK.search(word) for word in words)
+    return any(re.search(_HELD_BACK, word) for word in words)
 
 
 def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:

@@ -15,7 +15,7 @@ from worldsize.wings.checks.script.reading.ranks import is_global_rank
 from worldsize.wings.checks.script.reading.words import plain_words
 from worldsize.wings.checks.script.request import ScriptFinding
 
-_OTHER_TEST = re.compile(r"rank|node|world|local|size|count", re.IGNORECASE)
+_OTHER_TEST = r"(?i)rank|node|world|local|size|count"
 _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
@@ -42,7 +42,7 @@ def _may_have_too_few(program: Program) -> bool:
 
 def _is_chosen(program: Program, node: ast.AST) -> bool:
     """Whether the script asks where it is before it takes the GPU."""
-    return any(_OTHER_TEST.search(word) for test in program.flow.conditions(node) for word in plain_words(test))
+    return any(re.search(_OTHER_TEST, word) for test in program.flow.conditions(node) for word in plain_words(test))
 
 
 def _chosen_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:

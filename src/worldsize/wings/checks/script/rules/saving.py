@@ -10,16 +10,12 @@ from worldsize.state.check_rows import WARNING
 from worldsize.wings.checks.script.reading.arguments import NAMESPACES
 from worldsize.wings.checks.script.reading.calls import argument, is_main_guard
 from worldsize.wings.checks.script.reading.program import Program
-from worldsize.wings.checks.script.reading.words import RANK, plain_words, words_behind
+from worldsize.wings.checks.script.reading.words import names_rank, plain_words, words_behind
 from worldsize.wings.checks.script.request import ScriptFinding
 
-_FILE = re.compile(r"\.(pt|pth|bin|ckpt|tar|pkl|model|pyt|checkpoint)$")
-_OWN_FILES = re.compile(
-    r"BytesIO|tempfile|mkdtemp|mkstemp|uuid|getpid|hostname|strftime|time|now$|random", re.IGNORECASE
-)
-_SHARDED = re.compile(
-    r"fsdp|FullySharded|fully_shard|DTensor|checkpoint_id|^dcp$|pipeline|tensor_parallel|ZeroRed", re.I
-)
+_FILE = r"\.(pt|pth|bin|ckpt|tar|pkl|model|pyt|checkpoint)$"
+_OWN_FILES = r"(?i)BytesIO|tempfile|mkdtemp|mkstemp|uuid|getpid|hostname|strftime|time|now$|random"
+_SHARDED = r"(?i)fsdp|FullySharded|fully_shard|DTensor|checkpoint_id|^dcp$|pipeline|tensor_parallel|ZeroRed"
 _PLAIN_DECORATORS = ("record", "main", "command", "option", "argument", "no_grad", "enable_grad")
 _DEEPEST = 5
 _MOST_CALLERS = 5
@@ -44,15 +40,15 @@ def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
 def _is_plain(program: Program) -> bool:
     """Whether each rank has the whole model."""
     names = (*program.index.named, *program.index.references, *program.index.imported)
-    return program.is_plain_data_parallel() and not any(map(_SHARDED.search, names))
+    return program.is_plain_data_parallel() and not any(re.search(_SHARDED, word) for word in names)
 
 
 def _to_one_file(program: Program, call: ast.Call) -> bool:
     """Whether a path ends as those of checkpoints do, and depends on nothing that differs from rank to rank."""
     path = argument(call, "f", 1)
-    if path is None or not any(_FILE.search(word) for word in _words_of_path(program, path)):
+    if path is None or not any(re.search(_FILE, word) for word in _words_of_path(program, path)):
         return False
-    return not any(RANK.search(word) or _OWN_FILES.search(word) for word in words_behind(program.flow, path))
+    return not any(names_rank(word) or re.search(_OWN_FILES, word) for word in words_behind(program.flow, path))
 
 
 def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
@@ -93,7 +89,7 @@ def _is_call(program: Program, place: ast.expr) -> bool:
 
 
 def _in_context(parent: ast.With) -> bool:
-    return any(RANK.search(word) for item in parent.items for word in plain_words(item.context_expr))
+    return any(names_rank(word) for item in parent.items for word in plain_words(item.context_expr))
 
 
 def _may_ask_rank(program: Program, test: ast.AST) -> bool:
@@ -101,7 +97,7 @@ def _may_ask_rank(program: Program, test: ast.AST) -> bool:
         return False
     if not isinstance(test, ast.expr):
         return True
-    if any(RANK.search(word) for word in plain_words(test)):
+    if any(names_rank(word) for word in plain_words(test)):
         return True
     return any(_part_asks(program, part) for part in _parts(test))
 
@@ -124,11 +120,11 @@ def _part_asks(program: Program, part: ast.expr) -> bool:
     if isinstance(part, ast.Call):
         return True
     if isinstance(part, ast.Compare):
-        return any(map(RANK.search, _near_words(program, part)))
+        return any(map(names_rank, _near_words(program, part)))
     if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in NAMESPACES:
-        return any(map(RANK.search, _near_words(program, part)))
+        return any(map(names_rank, _near_words(program, part)))
     origins = program.flow.origins(part)
-    return not origins or any(map(RANK.search, _near_words(program, part)))
+    return not origins or any(map(names_rank, _near_words(program, part)))
 
 
 def _near_words(program: Program, node: ast.AST) -> Iterator[str]:
