@@ -20,6 +20,9 @@ _PACKAGES = ("agent", "common", "plan", "state", "trust")
 _MODULES = ("errors.py", "registry.py")
 _FOLDERS_OF_WINGS = ("agent", "judgement")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_identities: dict[str, str] = {}
+"""By the root of the sources, what `_identity` said first: this process executes what it has loaded, too."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
@@ -46,7 +49,10 @@ def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
     `small`: for a script that it travels in, where it is compressed: without bytecode.
     The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
     """
-    digest = digest_of(repr((VERSION, sys.implementation.cache_tag, _identity())).encode())
+    identity = _identities.get(_ROOT)
+    if identity is None:
+        identity = _identities[_ROOT] = _identity()
+    digest = digest_of(repr((VERSION, sys.implementation.cache_tag, identity)).encode())
     kind = "-small" if small else ""
     path = os.path.join(cache_dir, f"agent-{VERSION}-{digest[:16]}{kind}.pyz")
     make_private_directory(cache_dir, follow=True)
@@ -70,7 +76,7 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
     return path
 
 
-def _identity() -> str | list[tuple[str, int, int]]:
+def _identity() -> str:
     """What tells these sources from others: of an installed worldsize its list of files with their checksums, which
     is one file to read; of a checkout the time and the size of each source."""
     record = os.path.join(os.path.dirname(_ROOT), f"worldsize-{VERSION}.dist-info", "RECORD")
@@ -79,7 +85,7 @@ def _identity() -> str | list[tuple[str, int, int]]:
             return digest_of(file.read())
     except OSError:
         found = ((name, os.stat(path)) for name, path in _sources())
-        return [(name, status.st_mtime_ns, status.st_size) for name, status in found]
+        return repr([(name, status.st_mtime_ns, status.st_size) for name, status in found])
 
 
 def _sources() -> list[tuple[str, str]]:

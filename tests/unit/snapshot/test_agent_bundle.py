@@ -27,6 +27,7 @@ def other_sources(tmp_path, monkeypatch):
     copy = str(tmp_path / "worldsize")
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(bundle, "_ROOT", copy)
+    monkeypatch.setattr(bundle, "_identities", {})
     return copy
 
 
@@ -81,6 +82,7 @@ def test_an_installed_worldsize_is_known_by_its_list_of_checksums(tmp_path, othe
     os.utime(os.path.join(other_sources, "errors.py"), (1_000_000, 1_000_000))
     assert ensure_agent_bundle(str(tmp_path / "cache")) == first
     record.write_text("worldsize/errors.py,sha256=two,1\n")
+    bundle._identities.clear()  # as another process
     assert ensure_agent_bundle(str(tmp_path / "cache")) != first
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from worldsize.common.named_tuple import NamedTuple
@@ -66,10 +67,11 @@ def call(
 
     program = argv[0]
     asks = "squeue" if "--test-only" in argv else program
+    given = subprocess.DEVNULL if input is None else _open_text(input)
     try:
         process = subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+            stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=clean_environ(environ, asks),
@@ -78,9 +80,11 @@ def call(
         )
     except (FileNotFoundError, PermissionError) as error:
         raise _missing_program_error(program, error) from None
-    data = None if input is None else input.encode("utf-8", "surrogateescape")
+    finally:
+        if given >= 0:
+            os.close(given)
     try:
-        out, err = _wait_for_output(process, data, timeout, idle)
+        out, err = _wait_for_output(process, timeout, idle)
     except subprocess.TimeoutExpired:
         _kill(process)
         what = f"Slurm's {program} gave no answer within {timeout:g} s"
@@ -92,22 +96,37 @@ def call(
     return ProgramOutput(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
+def _open_text(text: str) -> int:
+    """A descriptor from which a program reads `text`. A batch script is hundreds of pipes' worth."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("worldsize-input")
+    else:
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    left = memoryview(text.encode("utf-8", "surrogateescape"))
+    while left:
+        left = left[os.write(descriptor, left) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
 def _wait_for_output(
-    process: subprocess.Popen[bytes], data: bytes | None, timeout: float, idle: Callable[[], None] | None
+    process: subprocess.Popen[bytes], timeout: float, idle: Callable[[], None] | None
 ) -> tuple[bytes, bytes]:
     if idle is None:
-        return process.communicate(data, timeout)
+        return process.communicate(timeout=timeout)
     import subprocess
     import time
 
     deadline = time.monotonic() + timeout
     while True:
         try:
-            return process.communicate(data, _IDLE_INTERVAL)
+            return process.communicate(timeout=_IDLE_INTERVAL)
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
                 raise
-        data = None
         idle()
 
 
@@ -141,7 +160,6 @@ def _missing_program_error(program: str, error: OSError) -> ConfigError:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """The program and whatever it started: sites wrap sbatch in scripts."""
-    import os
     import signal
 
     try:

@@ -114,9 +114,9 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeyp
     environ = program(tmp_path, "squeue", "sleep 600 & echo $! > %s.new; mv %s.new %s; wait" % (child, child, child))
     communicate = subprocess.Popen.communicate
 
-    def once_begun(process: subprocess.Popen[bytes], *words: Any) -> tuple[bytes, bytes]:
+    def once_begun(process: subprocess.Popen[bytes], **words: Any) -> tuple[bytes, bytes]:
         wait_for(child.exists)
-        return communicate(process, *words)
+        return communicate(process, **words)
 
     monkeypatch.setattr(subprocess.Popen, "communicate", once_begun)
     before = time.monotonic()
