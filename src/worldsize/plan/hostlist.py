@@ -69,7 +69,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
         position += 1
     names, start = [""], position
     while position < len(text) and text[position] != ",":
-        literal = re.match(_LITERAL, text, position)
+        literal = re.compile(_LITERAL).match(text, position)
         if literal:
             part, position = [literal.group()], literal.end()
         elif text[position] == "[":
@@ -89,7 +89,7 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
     """The numbers between brackets, from just after the opening one; and where what follows begins."""
     found: list[str] = []
     while True:
-        match = re.match(_RANGE, text, position)
+        match = re.compile(_RANGE).match(text, position)
         if not match:
             raise _hostlist_error(text, position)
         first, last = match.group(1), match.group(2) or match.group(1)

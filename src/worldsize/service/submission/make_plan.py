@@ -23,9 +23,8 @@ from worldsize.plan.plan import WITHOUT_DEVICE, NodePlan, Plan, Rehearsal
 from worldsize.plan.rank_variables import convention_prefix
 from worldsize.plan.run_paths import RunPaths
 from worldsize.registry import load_module
-from worldsize.service.submission.labels import labels_of
+from worldsize.service.submission.plan_additions import labels_of, service_plans
 from worldsize.service.submission.rank_packages import packages_of
-from worldsize.service.submission.services import service_plans
 from worldsize.trust.secrets import mask_argv, mask_text
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}

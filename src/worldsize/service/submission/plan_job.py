@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
 
 from worldsize.common.debug_notes import note_decision
 from worldsize.common.named_tuple import Any, NoReturn
@@ -12,20 +11,18 @@ from worldsize.common.umask import own_umask
 from worldsize.compute.base import CheckResult, Compute, ComputeFacts
 from worldsize.errors import PlanError, UsageError
 from worldsize.jobspec.job import Job, element_job, element_values, has_search, is_array_job
-from worldsize.plan.plan import NO_PYTHON, ArrayElement, Plan, RankStart
+from worldsize.plan.plan import ArrayElement, Plan
 from worldsize.plan.run_paths import RunPaths
 from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.service.computes import choose_compute, open_compute, python_path
 from worldsize.service.request import PlannedJob, SubmissionRequest
-from worldsize.service.secrets import check_secrets, named_secrets, rank_only_variables, varied_secrets
+from worldsize.service.secrets import check_secrets, varied_secrets
 from worldsize.service.submission.checks import script_notices, with_check
 from worldsize.service.submission.make_plan import make_plan, with_client_paths, with_run_directory
-from worldsize.service.submission.metrics import with_metrics
-from worldsize.service.submission.plain_script import is_plain_script
+from worldsize.service.submission.plan_additions import with_metrics, with_notify, with_secrets, with_start
 from worldsize.service.submission.preflight import azure_notices, offline_findings, preflight
 from worldsize.service.submission.rank_packages import with_programs
 from worldsize.trust.directories import require_shared_directory
-from worldsize.trust.secrets import mask_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         name, job, compute, facts = former.plan.compute, former.job, former.compute, former.facts
     data, placed, local = _with_data(request, job, name, facts)
     path = _python_path(request, name, facts)
-    plan = _with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
+    plan = with_secrets(make_plan(placed, facts, name, paths, created, path, own_umask()), job, request.environ)
     findings = [] if former else _find_problems(request, job, plan, compute, facts)
     if search and not former:
         findings += search.find_problems(job, compute, request.origins)
@@ -83,7 +80,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
 
         loaded = paths_of_environment(plan, path, environment, found)
     plan = with_metrics(_with_provisions(plan, request, job, local, facts), request.config)
-    plan = with_check(_with_notify(plan, job, request.config.notify), request, job, facts)
+    plan = with_check(with_notify(plan, job, request.config.notify), request, job, facts)
     if request.terminal or request.debugger is not None:
         from worldsize.service.debugging import with_debugger, with_terminal
 
@@ -92,7 +89,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
         kind = request.config.computes[name].type
         plan = with_terminal(plan) if request.debugger is None else with_debugger(plan, request.debugger, kind)
     image = environment.image if environment is not None else None
-    plan = _with_start(plan, job, facts, request.config.computes[name].preload or request.config.preload, image)
+    plan = with_start(plan, job, facts, request.config.computes[name].preload or request.config.preload, image)
     if job.stage or plan.local is not None:
         _require_providers(job, plan)
     job = job._replace(compute=name)
@@ -122,14 +119,6 @@ def _search(job: Job) -> Any:
     return provider("searches").make_search(job)
 
 
-def _with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
-    """`plan` with the variables that are secrets, and with none in its name and labels."""
-    if closed := rank_only_variables(job):
-        plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
-    values = plan_secret_values(plan)
-    return plan._replace(name=mask_values(plan.name, values), labels=mask_values(plan.labels, values))
-
-
 def _with_provisions(
     plan: Plan, request: SubmissionRequest, job: Job, local: NodeDiskPlan | None, facts: ComputeFacts
 ) -> Plan:
@@ -143,35 +132,6 @@ def _with_provisions(
 
     settings = request.config.computes[plan.compute]._replace(offline=offline)
     return with_staging_variables(plan, request.staged, settings, facts.mapped)
-
-
-def _with_notify(plan: Plan, job: Job, configured: str) -> Plan:
-    """`plan` with the command that is told of the run. ConfigError where this installation is without it."""
-    command = (configured if job.notify is None else job.notify).strip()
-    if command:
-        from worldsize.service.providers import provider
-
-        provider("notifications")
-    return plan._replace(notify=command)
-
-
-def _with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str, ...], image: str | None) -> Plan:
-    """`plan` with the way in which its ranks start. `configured`: for a job that does not say."""
-    if max(len(node.ranks) for node in plan.nodes) < 2:
-        return plan._replace(start=RankStart(reason="each node has one rank"))
-    if not facts.agents:
-        return plan._replace(start=RankStart(reason="no agent starts the ranks"))
-    if not any("python" in word for word in plan.argv):
-        return plan._replace(start=RankStart(reason=NO_PYTHON))
-    preload = job.preload or configured
-    if preload == ("auto",) and job.code is not None and is_plain_script(job.code, plan.argv):
-        return plan._replace(start=RankStart(reason="the script imports the standard library alone"))
-    from worldsize.registry import find_module
-
-    wing = find_module("wings.warm_start.decision")
-    if wing is None:
-        return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
-    return plan._replace(start=wing.rank_start(job, plan, preload, image, facts.shared_host))
 
 
 def _require_providers(job: Job, plan: Plan) -> None:

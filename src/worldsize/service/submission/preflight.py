@@ -14,7 +14,7 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import Plan
 from worldsize.registry import find_module
 from worldsize.service.request import KeyOrigins, SubmissionRequest
-from worldsize.service.submission.services import service_notices
+from worldsize.service.submission.plan_additions import service_notices
 
 _INTERPRETERS = ("python", "python3", "bash", "sh")
 

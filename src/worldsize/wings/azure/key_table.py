@@ -13,7 +13,7 @@ from worldsize.jobspec.job import Input, Job
 from worldsize.jobspec.keys.environment import OURS
 from worldsize.jobspec.paths import is_remote
 from worldsize.service.request import KeyOrigins, PlannedJob, SubmissionRequest
-from worldsize.service.submission.services import service_plans
+from worldsize.service.submission.plan_additions import service_plans
 from worldsize.trust.secrets import mask_text
 from worldsize.wings.azure.mappings import compute_name, data_location
 from worldsize.wings.azure.notices import SERVICE_ONLY, SERVICE_ONLY_OUTPUTS

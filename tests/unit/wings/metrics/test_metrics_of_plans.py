@@ -19,7 +19,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import SubmissionRequest
 from worldsize.service.submission import metrics
 from worldsize.service.submission.element_directories import element_plan
-from worldsize.service.submission.metrics import with_metrics
+from worldsize.service.submission.plan_additions import with_metrics
 from worldsize.service.submission.plan_job import plan_at, plan_job
 
 PLAN = Plan("r", "t", "local", 1.0, 0, node_major_layout(2, 2), ("true",), {})

@@ -1,0 +1,80 @@
+"""What a plan has beside its nodes and ranks: what people sort runs by, services, secrets, metrics, who is told of the
+run, and how its ranks start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from worldsize.common.named_tuple import Any
+from worldsize.compute.base import CheckResult, ComputeFacts
+from worldsize.jobspec.config.config import Config
+from worldsize.jobspec.job import Job
+from worldsize.plan.plan import NO_PYTHON, Plan, RankStart
+from worldsize.plan.secrets_file import plan_secret_values
+from worldsize.registry import find_module, source_file
+from worldsize.service.request import KeyOrigins
+from worldsize.service.secrets import named_secrets, rank_only_variables
+from worldsize.service.submission.plain_script import is_plain_script
+from worldsize.trust.secrets import mask_tree, mask_values
+
+
+def labels_of(job: Job) -> dict[str, Any]:
+    """The labels that `job` gives, for its plan; secrets in them are masked."""
+    said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
+    return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
+
+
+def service_plans(job: Job) -> Mapping[str, Mapping[str, Any]]:
+    """What the first node is to start, by name; nothing where this installation is without the wing."""
+    wing = find_module("wings.services.job") if job.services else None
+    return wing.service_plans(job) if wing is not None else {}
+
+
+def service_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
+    """Notices about services that do not start; none where this installation is without the wing."""
+    wing = find_module("wings.services.job") if job.services else None
+    return list(wing.notices(job, origins)) if wing is not None else []
+
+
+def with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
+    """`plan` with the variables that are secrets, and with none in its name and labels."""
+    if closed := rank_only_variables(job):
+        plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
+    values = plan_secret_values(plan)
+    return plan._replace(name=mask_values(plan.name, values), labels=mask_values(plan.labels, values))
+
+
+def with_metrics(plan: Plan, config: Config) -> Plan:
+    """`plan` with metrics, unless its compute has `metrics = false` or this installation is without the wing. A batch
+    script, whose environment is its own, and a rehearsal, which measures nothing, have none."""
+    if config.computes[plan.compute].metrics is False or plan.batch is not None or plan.rehearsal is not None:
+        return plan
+    return plan._replace(metrics=os.path.isfile(source_file("wings", "metrics", "agent", "sampler.py")))
+
+
+def with_notify(plan: Plan, job: Job, configured: str) -> Plan:
+    """`plan` with the command that is told of the run. ConfigError where this installation is without it."""
+    command = (configured if job.notify is None else job.notify).strip()
+    if command:
+        from worldsize.service.providers import provider
+
+        provider("notifications")
+    return plan._replace(notify=command)
+
+
+def with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str, ...], image: str | None) -> Plan:
+    """`plan` with the way in which its ranks start. `configured`: for a job that does not say."""
+    if max(len(node.ranks) for node in plan.nodes) < 2:
+        return plan._replace(start=RankStart(reason="each node has one rank"))
+    if not facts.agents:
+        return plan._replace(start=RankStart(reason="no agent starts the ranks"))
+    if not any("python" in word for word in plan.argv):
+        return plan._replace(start=RankStart(reason=NO_PYTHON))
+    preload = job.preload or configured
+    if preload == ("auto",) and job.code is not None and is_plain_script(job.code, plan.argv):
+        return plan._replace(start=RankStart(reason="the script imports the standard library alone"))
+    wing = find_module("wings.warm_start.decision")
+    if wing is None:
+        return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
+    return plan._replace(start=wing.rank_start(job, plan, preload, image, facts.shared_host))
