@@ -17,7 +17,7 @@ from worldsize.plan.launchers import LAUNCHERS
 from worldsize.plan.plan import ArrayElement, BatchPlan, Plan, Rehearsal, node_major_layout
 from worldsize.plan.run_paths import RunPaths
 from worldsize.service.request import SubmissionRequest
-from worldsize.service.submission import metrics
+from worldsize.service.submission import plan_additions
 from worldsize.service.submission.element_directories import element_plan
 from worldsize.service.submission.plan_additions import with_metrics
 from worldsize.service.submission.plan_job import plan_at, plan_job
@@ -83,7 +83,7 @@ def test_neither_batch_scripts_nor_rehearsals(plan: Plan, tmp_path: Path) -> Non
 
 
 def test_an_installation_without_the_wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "source_file", lambda *names: str(tmp_path.joinpath(*names)))
+    monkeypatch.setattr(plan_additions, "source_file", lambda *names: str(tmp_path.joinpath(*names)))
     assert not with_metrics(PLAN, config_of(tmp_path)).metrics
 
 
