@@ -6,7 +6,7 @@ other lines are one JSON object each, sealed (agent/control/message_proof.py), `
 
 member → head   hello {node_rank, host: [name, cores, address, ports]} · ready {parts} · told {topic, text} ·
                 ended {ranks} · verdict {why, failure} · idle · done · ping
-head → member   welcome · start {hosts, greeted: {NODE: time}, sent} · go {parts} · told {topic, text} ·
+head → member   welcome · met {greeted, sent} · start {hosts or packed} · go {parts} · told {topic, text} ·
                 verdict {why, failure} · end {verdict} · ping
 
 Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` interprets them.
@@ -20,7 +20,7 @@ import socket
 import time
 
 from worldsize.agent.control.endpoint import Endpoint, connect
-from worldsize.agent.control.link import GONE, MAX_LINE, Clock, Link
+from worldsize.agent.control.link import GONE, MAX_LINE, Clock, Link, encode
 from worldsize.agent.control.message_proof import HEAD, MEMBER
 from worldsize.agent.control.rendezvous import STRANGERS
 from worldsize.common.named_tuple import Any, NamedTuple
@@ -61,6 +61,8 @@ class HeadChannel:
         clock: Clock = time.monotonic,
         patience: float = 0.0,
     ) -> None:
+        self.is_within_machine = listener.family == socket.AF_UNIX
+        """Whether all nodes are on this machine, and have its clock."""
         self._patience = patience
         self._unproven: dict[int, float] = {}
         self._listener = listener
@@ -78,14 +80,21 @@ class HeadChannel:
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
+        """Send all nodes a message, which is made once for all of them."""
         self._unproven.clear()
+        message = encode(kind, fields)
         for link in self._links.values():
-            link.send(kind, **fields)
+            link.send_encoded(message)
 
     def send_to(self, node_rank: int, kind: str, **fields: Any) -> None:
         self._unproven.pop(node_rank, None)
         if node_rank in self._links:
             self._links[node_rank].send(kind, **fields)
+
+    def prepare_for(self, node_rank: int, kind: str, **fields: Any) -> None:
+        """Have a message go to a node together with the next one."""
+        if node_rank in self._links:
+            self._links[node_rank].prepare(kind, **fields)
 
     def take(self) -> list[NodeMessage]:
         """What the nodes have said since the last call, their greeting included."""
@@ -106,12 +115,12 @@ class HeadChannel:
     def drop(self, node_rank: int) -> None:
         link = self._links.pop(node_rank, None)
         if link is not None:
-            self._close(link)
+            link.close()
 
     def close(self) -> None:
         self._stop_listening()
         for link in self._links.values():
-            self._close(link)
+            link.close()
 
     def _stop_listening(self) -> None:
         for link in list(self._strangers):
@@ -134,7 +143,7 @@ class HeadChannel:
                 return
             link = Link(connection, self._token, HEAD, _MAX_GREETING, self._clock)
             self._strangers[link] = None
-            self._selector.register(connection, selectors.EVENT_READ, lambda link=link: self._read_greeting(link))
+            link.watch(self._selector, lambda link=link: self._read_greeting(link))  # type: ignore[misc]
             if len(self._strangers) > self._nodes - 1 - len(self._links) + STRANGERS:
                 oldest = next(iter(self._strangers))
                 self._read_greeting(oldest)  # it may be a node's, and its greeting here already
@@ -144,13 +153,13 @@ class HeadChannel:
         """Welcome nodes that have waited, dismiss strangers that said nothing in time, and accept connections again
         some time after a lack of descriptors; once all nodes have joined, only stop listening."""
         now = self._clock()
-        for node_rank in [each for each, since in self._unproven.items() if now - since >= self._patience]:
-            self.send_to(node_rank, WELCOME)
+        while self._unproven and now - next(iter(self._unproven.values())) >= self._patience:
+            self.send_to(next(iter(self._unproven)), WELCOME)
         if len(self.hosts) == self._nodes - 1:
             self._stop_listening()
             return
-        for link in [each for each in self._strangers if now - each.began > GREETING]:
-            self._dismiss(link)
+        while self._strangers and now - next(iter(self._strangers)).began > GREETING:
+            self._dismiss(next(iter(self._strangers)))
         if self._paused_until is not None and now >= self._paused_until:
             self._paused_until = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -178,9 +187,7 @@ class HeadChannel:
         self._links[node_rank] = link
         self.hosts[node_rank] = host
         self.greeted[node_rank] = time.time()
-        self._selector.modify(
-            link.connection, selectors.EVENT_READ, lambda: self._queue_messages(node_rank, link.receive())
-        )
+        link.watch(self._selector, lambda: self._queue_messages(node_rank, link.receive()))
         self._unproven[node_rank] = self._clock()
         self._queue_messages(node_rank, [hello, *rest])
 
@@ -201,11 +208,7 @@ class HeadChannel:
     def _dismiss(self, link: Link) -> None:
         if link in self._strangers:
             del self._strangers[link]
-            self._close(link)
-
-    def _close(self, link: Link) -> None:
-        self._selector.unregister(link.connection)
-        link.connection.close()
+            link.close()
 
 
 class MemberChannel:
@@ -216,9 +219,15 @@ class MemberChannel:
     """
 
     def __init__(
-        self, endpoint: Endpoint, token: str, selector: selectors.BaseSelector, clock: Clock = time.monotonic
+        self,
+        endpoint: Endpoint,
+        token: str,
+        selector: selectors.BaseSelector,
+        clock: Clock = time.monotonic,
+        max_line: int = MAX_LINE,
     ) -> None:
         self._endpoint = endpoint
+        self._max_line = max_line
         self._token = token
         self._selector = selector
         self._clock = clock
@@ -231,11 +240,6 @@ class MemberChannel:
     def has_unproved_head(self) -> bool:
         """Whether a connection is open whose other side has not yet proved that it is the head."""
         return self._link is not None and not self.connected
-
-    @property
-    def is_within_machine(self) -> bool:
-        """Whether the head is on this machine, and has its clock."""
-        return isinstance(self._endpoint, str)
 
     @property
     def own_address(self) -> str:
@@ -264,8 +268,8 @@ class MemberChannel:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             return False
-        self._link = Link(connection, self._token, MEMBER, clock=self._clock)
-        self._selector.register(connection, selectors.EVENT_READ, self._read)
+        self._link = Link(connection, self._token, MEMBER, self._max_line, self._clock)
+        self._link.watch(self._selector, self._read)
         return True
 
     def send(self, kind: str, **fields: Any) -> None:
@@ -285,8 +289,7 @@ class MemberChannel:
 
     def close(self) -> None:
         if self._link is not None:
-            self._selector.unregister(self._link.connection)
-            self._link.connection.close()
+            self._link.close()
             self._link = None
             self.connected = False
 

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import json
+import selectors
 import socket
 import time
 from collections.abc import Callable
 
-from worldsize.agent.control.message_proof import HEAD, MEMBER, Seal, is_nonce, new_nonce
-from worldsize.common.named_tuple import Any, TypeAlias
+from worldsize.agent.control.message_proof import HEAD, MEMBER, Seal, is_nonce, new_nonce, text_digest
+from worldsize.common.named_tuple import Any, NamedTuple, TypeAlias
 
 Clock: TypeAlias = "Callable[[], float]"
 
 GONE = "gone"
 MAX_LINE = 1 << 20
+_LONGEST_HOST = 1 << 10
+"""Bytes of a node in the list of all nodes: a name of 64, an address of 45, and more than 100 ports."""
+
 _AT_MOST = 1 << 16
+
+
+class Message(NamedTuple):
+    """A message as it is sent, to one side or to many, and its digest."""
+
+    text: bytes
+    digest: bytes
+
+
+def encode(kind: str, fields: dict[str, Any]) -> Message:
+    text = json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode()
+    return Message(text, text_digest(text))
+
+
+def longest_line(nodes: int) -> int:
+    """The bytes that a line of a run's head may have: it lists all nodes."""
+    return MAX_LINE + nodes * _LONGEST_HOST
 
 
 class Link:
     """One connection: it turns bytes into messages and messages into bytes, and knows when bytes last came. `role` is
-    this side's."""
+    this side's.
+
+    What the socket has no room for is sent when it has, if the link is watched; else with the next message.
+    """
 
     def __init__(
         self,
@@ -40,7 +64,10 @@ class Link:
         self._role = role
         self._nonce = new_nonce()
         self._seal: Seal | None = None
-        self._unsealed: list[bytes] = []
+        self._unsealed: list[Message] = []
+        self._selector: selectors.BaseSelector | None = None
+        self._read: Callable[[], None] | None = None
+        self._is_full = False
         self._in = b""
         self._out = b""
         if role == HEAD:
@@ -50,30 +77,68 @@ class Link:
     def _send_nonce(self) -> None:
         self._out += self._nonce + b"\n"
 
+    def watch(self, selector: selectors.BaseSelector, read: Callable[[], None]) -> None:
+        """Have `selector` call `read` whenever something has arrived; in place of what it called before."""
+        if self._selector is None:
+            selector.register(self.connection, selectors.EVENT_READ, read)
+        else:
+            self._is_full = False
+            selector.modify(self.connection, selectors.EVENT_READ, read)
+        self._selector, self._read = selector, read
+        self.flush()
+
+    def close(self) -> None:
+        if self._selector is not None:
+            self._selector.unregister(self.connection)
+            self._selector = self._read = None
+        self.connection.close()
+
     def send(self, kind: str, **fields: Any) -> None:
         """Send a message; one that is sent before the other side's nonce has come waits for it."""
-        self._unsealed.append(json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode())
+        self.send_encoded(encode(kind, fields))
+
+    def prepare(self, kind: str, **fields: Any) -> None:
+        """Have a message go together with the next one."""
+        self._unsealed.append(encode(kind, fields))
+
+    def send_encoded(self, message: Message) -> None:
+        self._unsealed.append(message)
         self._send_unsealed()
 
     def _send_unsealed(self) -> None:
         if self._seal is not None:
-            self._out += b"".join(self._seal.seal(text) + b"\n" for text in self._unsealed)
+            self._out += b"".join(self._seal.seal(*message) + b"\n" for message in self._unsealed)
             self._unsealed.clear()
             self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes now; the rest goes with the next call. That the connection is dead shows when it
-        is read."""
+        """Send what the socket takes now. That the connection is dead shows when it is read."""
+        full = False
         try:
             while self._out:
                 self._out = self._out[self.connection.send(self._out) :]
-        except OSError:  # the socket is full, or the connection dead
+        except BlockingIOError:
+            full = True
+        except OSError:
             pass
+        if full != self._is_full:
+            self._wait_for_room(full)
+
+    def _wait_for_room(self, full: bool) -> None:
+        """Send the rest when the socket has room for it, where it is `full` now."""
+        if self._selector is not None and self._read is not None:
+            self._is_full = full
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if full else 0)
+            self._selector.modify(self.connection, events, self._go_on if full else self._read)
+
+    def _go_on(self) -> None:
+        self.flush()
+        if self._read is not None:
+            self._read()
 
     def receive(self) -> list[dict[str, Any]]:
         """The messages that have arrived; one of kind "gone" ends the list when the other side is no more, cannot prove
         who it is, or talks nonsense."""
-        self.heard = self._clock()
         gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
         messages = []
@@ -104,6 +169,7 @@ class Link:
                 data = self.connection.recv(_AT_MOST)
                 if not data:
                     return True
+                self.heard = self._clock()
                 self._in += data
                 if len(data) < _AT_MOST:
                     return False  # the selector says when there is more

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from worldsize.agent.control.channel import HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.endpoint import Endpoint, endpoint_text
-from worldsize.agent.control.link import GONE, Clock
+from worldsize.agent.control.host_list import host_fields, hosts_of
+from worldsize.agent.control.link import GONE, Clock, longest_line
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
 from worldsize.agent.control.solo_peers import Peers, Standstill
 from worldsize.agent.outcome.verdict import HEAD_LOST, NODE_LOST, PeerVerdict, Verdict, lost_node_verdict
@@ -50,6 +51,7 @@ class HeadPeers(Peers):
         self._endpoint = endpoint
         self._hosts: tuple[Host, ...] | None = None
         self._ready: dict[int, int] = {}
+        self._ready_nodes: dict[int, int] = {}  # by the number of parts, so that no look at it is one at every node
         self._going = 0
         self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
@@ -58,13 +60,20 @@ class HeadPeers(Peers):
         others = self._channel.hosts
         if self._hosts is None and len(others) == self._nodes - 1:
             self._hosts = (self._own, *(others[node_rank] for node_rank in sorted(others)))
-            self._channel.send("start", hosts=self._hosts, greeted=self._channel.greeted, sent=time.time())
+            self._send_start(self._hosts)
             self._remove_socket()
         return self._hosts
 
+    def _send_start(self, hosts: Sequence[Host]) -> None:
+        """Send all nodes the list of their hosts; and each of them, ahead of it, what it measures its clock by, where
+        they are not all on this machine. In the list, that would be the longest part of what everybody gets."""
+        if not self._channel.is_within_machine:
+            for node_rank, read in self._channel.greeted.items():
+                self._channel.prepare_for(node_rank, "met", greeted=read, sent=time.time())
+        self._channel.send("start", **host_fields(hosts))
+
     def report_ready(self, parts: int) -> bool:
-        others = [self._ready.get(node_rank, 0) for node_rank in range(1, self._nodes)]
-        if self._going < parts and min(others, default=parts) >= parts:
+        if self._going < parts and self._ready_nodes.get(parts, 0) == self._nodes - 1:
             self._going = parts
             self._channel.send("go", parts=parts)
         return self._going >= parts
@@ -81,7 +90,7 @@ class HeadPeers(Peers):
             self.check_standstill = True
             self._idle[node_rank] = message["waiting"], message["seconds"]
         elif kind == "ready":
-            self._ready[node_rank] = message["parts"]
+            self._count_ready(node_rank, message["parts"])
         elif kind == "ended":
             self.report_ended(message["ranks"])
         elif kind == "told":
@@ -94,6 +103,11 @@ class HeadPeers(Peers):
         elif kind == GONE and node_rank not in self.done_nodes:
             return self._handle_lost_node(node_rank, "its agent is gone (connection lost)")
         return None
+
+    def _count_ready(self, node_rank: int, parts: int) -> None:
+        for each in range(self._ready.get(node_rank, 0) + 1, parts + 1):
+            self._ready_nodes[each] = self._ready_nodes.get(each, 0) + 1
+            self._ready[node_rank] = each
 
     def _handle_lost_node(self, node_rank: int, what: str) -> PeerVerdict | None:
         self.done_nodes.add(node_rank)
@@ -113,8 +127,8 @@ class HeadPeers(Peers):
     def may_end(self, late: bool) -> bool:
         """Nodes that never joined are not waited for, unless they are expected: then the head that they look for would
         be gone."""
-        expected = range(1, self._nodes) if self._hosts or self.expects_all else self._channel.hosts
-        return late or self.done_nodes.issuperset(expected)
+        expected = self._nodes - 1 if self._hosts or self.expects_all else len(self._channel.hosts)
+        return late or len(self.done_nodes) >= expected  # only nodes that have joined are done
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping", watch=self.check_standstill)
@@ -159,12 +173,14 @@ class MemberPeers(Peers):
         endpoint: Endpoint,
         selector: selectors.BaseSelector,
         clock: Clock = time.monotonic,
+        nodes: int = 1,
     ) -> None:
+        """`nodes`: how many the run has, for which what the head sends may be long."""
         super().__init__(own, clock)
         self._node_rank = node_rank
         self._head_address = rendezvous.address
         self._address = endpoint_text(endpoint)
-        self._channel = MemberChannel(endpoint, rendezvous.token, selector, clock)
+        self._channel = MemberChannel(endpoint, rendezvous.token, selector, clock, longest_line(nodes))
         self._hosts: tuple[Host, ...] | None = None
         self._ready = 0
         self._going = 0
@@ -219,10 +235,9 @@ class MemberPeers(Peers):
     def _handle_message(self, message: dict[str, Any]) -> PeerVerdict | None:
         kind = message["kind"]
         if kind == "start":
-            self._hosts = tuple(map(Host.of, message["hosts"]))
-            read = message.get("greeted", {}).get(str(self._node_rank))
-            if read is not None and not self._channel.is_within_machine:
-                self.clock = clock_offset(self._greeted_at, read, message["sent"], time.time())
+            self._hosts = hosts_of(message)
+        elif kind == "met":
+            self.clock = clock_offset(self._greeted_at, message["greeted"], message["sent"], time.time())
         elif kind == "go":
             self._going = message["parts"]
         elif kind == "ping":

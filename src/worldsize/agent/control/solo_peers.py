@@ -158,4 +158,4 @@ def make_peers(
 
     if head is not None:
         return HeadPeers(own, head, endpoint, nodes, selector)
-    return MemberPeers(own, node_rank, rendezvous, endpoint, selector)
+    return MemberPeers(own, node_rank, rendezvous, endpoint, selector, nodes=nodes)
