@@ -74,6 +74,8 @@ class HeadChannel:
         self._links: dict[int, Link] = {}
         self._news: list[NodeMessage] = []
         self._paused_until: float | None = None
+        self.trouble = ""
+        """Why the latest connection could not be accepted, for which there was no room."""
         self.hosts: dict[int, Host] = {}
         self.greeted: dict[int, float] = {}
         """When each node's greeting was read, in Unix seconds."""
@@ -138,9 +140,11 @@ class HeadChannel:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 if error.errno in _OUT_OF_FILES:
+                    self.trouble = error.strerror or str(error)
                     self._selector.unregister(self._listener)
                     self._paused_until = self._clock() + _PAUSE
                 return
+            self.trouble = ""
             link = Link(connection, self._token, HEAD, _MAX_GREETING, self._clock)
             self._strangers[link] = None
             link.watch(self._selector, lambda link=link: self._read_greeting(link))  # type: ignore[misc]

@@ -30,6 +30,7 @@ REFUSALS = 50
 """Refused attempts in a row, 20 ms apart, after which the head counts as gone: it listens before it publishes its
 address."""
 _REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
+_NO_ROOM = " (the head cannot accept more: %s; see ulimit -Hn there)"
 _ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
 
 
@@ -150,8 +151,9 @@ class HeadPeers(Peers):
 
     def missing_text(self, within: str = "") -> str:
         missing = [str(rank) for rank in range(1, self._nodes) if rank not in self._channel.hosts]
-        what = "%d of %d nodes did not join the head (%s) at %s%s: %s"
-        return what % (len(missing), self._nodes, self._own.name, self._address, within, ", ".join(missing))
+        why = _NO_ROOM % self._channel.trouble if self._channel.trouble else ""
+        what = "%d of %d nodes did not join the head (%s) at %s%s: %s%s"
+        return what % (len(missing), self._nodes, self._own.name, self._address, within, ", ".join(missing), why)
 
     def close(self, verdict: Verdict | None) -> None:
         self._channel.send("end", verdict=verdict.fields() if verdict else None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import selectors
 import socket
 from collections.abc import Iterator
@@ -13,9 +15,13 @@ from clocks import Clock
 from worldsize.agent.control import link as links
 from worldsize.agent.control.channel import HELLO, HeadChannel, MemberChannel
 from worldsize.agent.control.link import MAX_LINE, longest_line
+from worldsize.agent.control.peers import HeadPeers
+from worldsize.agent.control.ports import PortReservation
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
+from worldsize.plan.rank_variables import Host
 
 TOKEN = "5ecre7" * 5
-HOST = ["n", 1, "", []]
+NODE = ["n", 1, "", []]
 
 
 class Meeting:
@@ -33,7 +39,7 @@ class Meeting:
         self.heard: list[list[dict[str, object]]] = [[] for _ in self.members]
         for node_rank, member in enumerate(self.members, 1):
             assert member.connect(1.0)
-            member.send(HELLO, node_rank=node_rank, host=HOST)
+            member.send(HELLO, node_rank=node_rank, host=NODE)
         while not all(each.connected for each in self.members):
             self.turn()
 
@@ -78,10 +84,10 @@ def test_a_message_to_all_nodes_is_made_and_hashed_once(meeting, monkeypatch: py
 
     monkeypatch.setattr("worldsize.agent.control.channel.encode", counted)
     monkeypatch.setattr(links, "encode", counted)
-    run.head.send("start", hosts=[HOST] * 5)
+    run.head.send("start", hosts=[NODE] * 5)
     assert made == [b"start"]
     run.turn()
-    assert run.heard == [[{"kind": "start", "hosts": [HOST] * 5}]] * 5
+    assert run.heard == [[{"kind": "start", "hosts": [NODE] * 5}]] * 5
 
 
 def test_what_a_socket_has_no_room_for_follows_without_another_message(meeting) -> None:
@@ -159,7 +165,7 @@ def test_nodes_are_welcomed_in_the_order_in_which_they_have_waited(meeting) -> N
     run.heard = [[], []]
     for node_rank, member in enumerate(run.members, 1):
         assert member.connect(1.0)
-        member.send(HELLO, node_rank=node_rank, host=HOST)
+        member.send(HELLO, node_rank=node_rank, host=NODE)
         while len(run.head.hosts) < node_rank:
             run.turn()
         run.clock.now += 0.6
@@ -169,3 +175,40 @@ def test_nodes_are_welcomed_in_the_order_in_which_they_have_waited(meeting) -> N
         assert [each.connected for each in run.members] == expected
         run.clock.now += 0.6
     run.close()
+
+
+def test_a_head_that_may_open_no_more_files_says_so_where_it_names_who_is_missing(tmp_path) -> None:
+    selector, listener = selectors.DefaultSelector(), socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    resources = HeadResources(Rendezvous("127.0.0.1", 0, 0, TOKEN), PortReservation(), listener)
+    clock = Clock()
+    head = HeadPeers(Host("n0", 1), resources, listener.getsockname(), 3, selector, clock)
+
+    def turn() -> None:
+        for key, _ in selector.select(5):
+            key.data()
+        head.take_verdicts()
+
+    node = socket.create_connection(listener.getsockname())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1 + max(map(int, os.listdir("/proc/self/fd"))), hard))
+    kept = []
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            while True:
+                kept.append(os.open(os.devnull, os.O_RDONLY))
+        turn()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in kept:
+            os.close(each)
+    assert head.missing_text().endswith(
+        ": 1, 2 (the head cannot accept more: Too many open files; see ulimit -Hn there)"
+    )
+    clock.now += 2.0
+    head.take_verdicts()
+    turn()
+    assert head.missing_text().endswith(": 1, 2"), "it could accept the node meanwhile"
+    node.close()
+    head.close(None)
+    selector.close()
