@@ -115,6 +115,7 @@ class HeadChannel:
             link.heard = self._clock()
 
     def drop(self, node_rank: int) -> None:
+        self._unproven.pop(node_rank, None)
         link = self._links.pop(node_rank, None)
         if link is not None:
             link.close()

@@ -154,27 +154,58 @@ def test_a_line_that_is_longer_than_any_list_of_nodes_ends_the_connection(meetin
     assert [each["kind"] for each in run.heard[0]] == ["gone"]
 
 
-def test_nodes_are_welcomed_in_the_order_in_which_they_have_waited(meeting) -> None:
+@pytest.fixture
+def waiting() -> Iterator[Meeting]:
+    """A head that welcomes nodes after a second, and two members that have not met it yet."""
     run = Meeting.__new__(Meeting)
     run.clock = Clock()
     run.selector = selectors.DefaultSelector()
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.setblocking(False)
-    run.head = HeadChannel(listener, TOKEN, 4, run.selector, run.clock, patience=1.0)
-    run.members = [MemberChannel(listener.getsockname(), TOKEN, run.selector, run.clock) for _ in range(2)]
+    run.listener = socket.create_server(("127.0.0.1", 0))
+    run.listener.setblocking(False)
+    run.head = HeadChannel(run.listener, TOKEN, 4, run.selector, run.clock, patience=1.0)
+    at = run.listener.getsockname()
+    run.members = [MemberChannel(at, TOKEN, run.selector, run.clock) for _ in range(2)]
     run.heard = [[], []]
-    for node_rank, member in enumerate(run.members, 1):
-        assert member.connect(1.0)
-        member.send(HELLO, node_rank=node_rank, host=NODE)
-        while len(run.head.hosts) < node_rank:
-            run.turn()
-        run.clock.now += 0.6
-    for expected in ([True, False], [True, True]):
-        run.turn()
-        run.turn()
-        assert [each.connected for each in run.members] == expected
-        run.clock.now += 0.6
+    yield run
     run.close()
+
+
+def greet(run: Meeting, node_rank: int) -> None:
+    """This node joins."""
+    before = run.head.greeted.get(node_rank)
+    member = run.members[node_rank - 1]
+    assert member.connect(1.0)
+    member.send(HELLO, node_rank=node_rank, host=NODE)
+    while run.head.greeted.get(node_rank) == before:
+        run.turn()
+
+
+def are_welcome(run: Meeting, after: float) -> list[bool]:
+    """Which of the members have been welcomed so many seconds later."""
+    run.clock.now += after
+    run.turn()
+    run.turn()
+    return [each.connected for each in run.members]
+
+
+def test_nodes_are_welcomed_in_the_order_in_which_they_have_waited(waiting: Meeting) -> None:
+    greet(waiting, 1)
+    waiting.clock.now += 0.6
+    greet(waiting, 2)
+    assert are_welcome(waiting, 0.6) == [True, False]
+    assert are_welcome(waiting, 0.6) == [True, True]
+
+
+def test_a_node_that_joins_again_keeps_no_other_one_waiting(waiting: Meeting) -> None:
+    greet(waiting, 1)
+    waiting.clock.now += 0.2
+    greet(waiting, 2)
+    waiting.clock.now += 0.6
+    waiting.members[0].close()
+    waiting.turn()
+    greet(waiting, 1)
+    assert are_welcome(waiting, 0.6) == [False, True]
+    assert are_welcome(waiting, 0.6) == [True, True]
 
 
 def test_a_head_that_may_open_no_more_files_says_so_where_it_names_who_is_missing(tmp_path) -> None:
