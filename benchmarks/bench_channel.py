@@ -8,6 +8,7 @@ off, so that what the head does once, such as starting a rank, is in no member's
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -24,8 +25,8 @@ from worldsize.state.exit_records import read_exits
 
 REAL = (64, 256)
 BASE = 2
-SIMULATED = (64, 256, 1024)
-MOST = SIMULATED[-1]
+FEW = (64, 256)
+MOST = 1024
 FLAT = 1.2
 FAILED = 7
 
@@ -42,7 +43,7 @@ Found = dict[str, float]
 
 
 def main() -> None:
-    with Bench("channel", __doc__) as bench:
+    with Bench("channel", __doc__, add_options) as bench:
         real = {nodes: [real_run(bench, nodes) for _ in range(bench.count(5, 1))] for nodes in REAL}
         real_table(bench, real)
         simulated = simulate(bench)
@@ -51,6 +52,10 @@ def main() -> None:
         size_table(bench, simulated)
         limits(bench, simulated)
         bench.finish({"real": real, "simulated": simulated})
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--members", type=int, default=MOST, help="the most simulated members (default: %(default)s)")
 
 
 def real_run(bench: Bench, nodes: int) -> Found:
@@ -130,7 +135,7 @@ def real_table(bench: Bench, real: dict[int, list[Found]]) -> None:
 
 def simulate(bench: Bench) -> dict[int, list[Found]]:
     """By their number, what was measured with so many members, round by round."""
-    found: dict[int, list[Found]] = {count: [] for count in (BASE, *SIMULATED)}
+    found: dict[int, list[Found]] = {count: [] for count in (BASE, *FEW, bench.options.members)}
     for number in range(bench.count(7, 1)):
         for count in sorted(found, reverse=number % 2 == 1):
             root = os.path.join(bench.work, "simulated-%d-%d" % (number, count))
@@ -140,7 +145,8 @@ def simulate(bench: Bench) -> dict[int, list[Found]]:
 
 def seconds_table(bench: Bench, simulated: dict[int, list[Found]]) -> None:
     rows = [
-        [str(count), *("%.3f" % _median(simulated[count], name + " seconds") for name in TIMED)] for count in SIMULATED
+        [str(count), *("%.3f" % _median(simulated[count], name + " seconds") for name in TIMED)]
+        for count in list(simulated)[1:]
     ]
     head = [
         "members",
@@ -159,22 +165,23 @@ def costs(simulated: dict[int, list[Found]], act: str, count: int) -> list[float
 
 def growth(simulated: dict[int, list[Found]], act: str, count: int) -> float:
     """What a member costs among the most, over what it costs among `count`."""
-    pairs = zip(costs(simulated, act, MOST), costs(simulated, act, count), strict=True)
+    pairs = zip(costs(simulated, act, max(simulated)), costs(simulated, act, count), strict=True)
     return statistics.median(most / less for most, less in pairs)
 
 
 def cost_table(bench: Bench, simulated: dict[int, list[Found]]) -> None:
     rows = []
+    sizes = list(simulated)[1:]
     for act, words in ACTS.items():
-        micros = ["%.0f" % (statistics.median(costs(simulated, act, count)) * 1e6) for count in SIMULATED]
-        rows.append([words, *micros, "%.2f" % growth(simulated, act, SIMULATED[1])])
-    head = ["what", *("among %d, µs" % count for count in SIMULATED), "%d over %d" % (MOST, SIMULATED[1])]
+        micros = ["%.0f" % (statistics.median(costs(simulated, act, count)) * 1e6) for count in sizes]
+        rows.append([words, *micros, "%.2f" % growth(simulated, act, FEW[-1])])
+    head = ["what", *("among %d, µs" % count for count in sizes), "%d over %d" % (sizes[-1], FEW[-1])]
     bench.table("CPU of the head for each member (medians)", head, rows)
 
 
 def size_table(bench: Bench, simulated: dict[int, list[Found]]) -> None:
     rows = []
-    for count in SIMULATED:
+    for count in list(simulated)[1:]:
         found = simulated[count]
         more = (_median(found, "pss") - _median(simulated[BASE], "pss")) / (count - BASE)
         sizes = ["%.1f" % (each / 1024) for each in (more, _median(found, "bytes of start"))]
@@ -190,12 +197,12 @@ def size_table(bench: Bench, simulated: dict[int, list[Found]]) -> None:
 
 
 def limits(bench: Bench, simulated: dict[int, list[Found]]) -> None:
+    most = max(simulated)
     for act, words in ACTS.items():
-        for count in (SIMULATED[1], SIMULATED[0]):
-            what = "%s: cost among %d, over %d" % (words, MOST, count)
-            bench.limit(what, growth(simulated, act, count), FLAT)
-    least = min(each["open files"] for each in simulated[MOST])
-    bench.limit("%d members for each open file allowed, of %d at first" % (MOST, SOFT_LIMIT), MOST / least, 1.0)
+        for count in reversed(FEW):
+            bench.limit("%s: cost among %d, over %d" % (words, most, count), growth(simulated, act, count), FLAT)
+    allowed = min(each["open files"] for each in simulated[most])
+    bench.limit("%d members for each open file allowed, of %d at first" % (most, SOFT_LIMIT), most / allowed, 1.0)
 
 
 def _median(found: list[Found], name: str) -> float:

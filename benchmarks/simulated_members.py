@@ -12,10 +12,11 @@ import os
 import re
 import resource
 import selectors
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import worldsize
@@ -37,6 +38,8 @@ SOFT_LIMIT = 256
 """Open files that the head may have at first."""
 
 _CALM = 0.12
+_FEW, _TIMES = 64, 3
+"""For so many members and fewer, each act is measured so many times in a round."""
 
 
 class Head:
@@ -183,44 +186,59 @@ class _Labelled:
         self._selector.modify(file, events, (self._node_rank, read))
 
 
+Samples = dict[str, list[float]]
+
+
 def measure(root: str, count: int, environ: dict[str, str]) -> dict[str, float]:
-    """All that is measured with `count` members: seconds until something is so, and CPU seconds of the head."""
-    found: dict[str, float] = {}
-    with _joined(root + "-a", count, environ, found) as (head, members):
+    """All that is measured with `count` members: seconds until something is so, and CPU seconds of the head; of few
+    members the medians of several heads, since what they cost is short."""
+    samples: Samples = {}
+    for number in range(_TIMES if count <= _FEW else 1):
+        _end_together("%s-a%d" % (root, number), count, environ, samples, with_heartbeat=number == 0)
+        _lose_half("%s-b%d" % (root, number), count, environ, samples)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def _end_together(root: str, count: int, environ: dict[str, str], samples: Samples, with_heartbeat: bool) -> None:
+    """Members join, live on for a heartbeat, hear of a failure, and end."""
+    with _joined(root, count, environ, samples) as (head, members):
         everybody = members.ranks
-        found["pss"] = pss(head.pid)
-        found["open files"] = head.open_files()
-        found["bytes of start"] = members.start_bytes
-        members.heard.pop("ping", None)
-        before = members.rest()
-        members.wait("ping", everybody)
-        members.send(everybody, "ping", SILENCE / 9 - 1.0)
-        found["heartbeat cpu"] = members.rest() - before
+        _note(samples, "pss", pss(head.pid))
+        _note(samples, "open files", head.open_files())
+        _note(samples, "bytes of start", members.start_bytes)
+        if with_heartbeat:
+            members.heard.pop("ping", None)
+            before = members.rest()
+            members.wait("ping", everybody)
+            members.send(everybody, "ping", SILENCE / 9 - 1.0)
+            _note(samples, "heartbeat cpu", members.rest() - before)
         failure = Failure(Reason.EXIT_CODE, "rank 1 ended with code 7", 1, 1, 7, time.time())
-        with _timed(members, found, "verdict"):
+        with _timed(members, samples, "verdict"):
             members.send(everybody[:1], "verdict", **Verdict("failure", failure).fields())
             members.wait("verdict", everybody)
-        with _timed(members, found, "done"):
+        with _timed(members, samples, "done"):
             members.send(everybody[1:], "done")
         members.send(everybody[:1], "done")
         members.wait("end", everybody)
-    with _joined(root + "-b", count, environ, found) as (head, members):
-        everybody = members.ranks
-        half, rest = everybody[::2], everybody[1::2]
-        with _timed(members, found, "loss"):
+
+
+def _lose_half(root: str, count: int, environ: dict[str, str], samples: Samples) -> None:
+    """Half of the members are gone at once."""
+    with _joined(root, count, environ, samples) as (_, members):
+        half, rest = members.ranks[::2], members.ranks[1::2]
+        with _timed(members, samples, "loss"):
             members.lose(half)
             members.wait("verdict", rest)
         members.send(rest, "done")
         members.wait("end", rest)
-    return found
 
 
 @contextlib.contextmanager
-def _joined(root: str, count: int, environ: dict[str, str], found: dict[str, float]) -> Any:
+def _joined(root: str, count: int, environ: dict[str, str], samples: Samples) -> Iterator[tuple[Head, Members]]:
     head = Head(root, count + 1, environ)
     members = Members(head, count)
     try:
-        with _timed(members, found, "join"):
+        with _timed(members, samples, "join"):
             members.join()
             members.wait("start", members.ranks)
         yield head, members
@@ -230,11 +248,15 @@ def _joined(root: str, count: int, environ: dict[str, str], found: dict[str, flo
 
 
 @contextlib.contextmanager
-def _timed(members: Members, found: dict[str, float], name: str) -> Any:
+def _timed(members: Members, samples: Samples, name: str) -> Iterator[None]:
     cpu, began = members.rest(), time.monotonic()
     yield
-    found[name + " seconds"] = time.monotonic() - began
-    found[name + " cpu"] = members.rest() - cpu
+    _note(samples, name + " seconds", time.monotonic() - began)
+    _note(samples, name + " cpu", members.rest() - cpu)
+
+
+def _note(samples: Samples, name: str, value: float) -> None:
+    samples.setdefault(name, []).append(value)
 
 
 def source_path() -> str:
