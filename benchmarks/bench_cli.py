@@ -1,4 +1,5 @@
-"""How fast the command answers: --help, and list with 10,000 runs in the store, against `python -c "import click"`.
+"""How fast the command answers: --help, list with 10,000 runs in the store, and status of one of them, against
+`python -c "import click"`.
 
 The store is made of real plans and results (synthetic.py). `list --all` is measured with its cache of finished runs
 and without, as the first time after the cache was deleted.
@@ -7,6 +8,7 @@ and without, as the first time after the cache was deleted.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
@@ -20,6 +22,8 @@ CLICK = 'python -c "import click"'
 BARE = "python -c pass"
 HELP = "worldsize --help"
 LIST = "worldsize list"
+STATUS = "worldsize status, of a run that succeeded"
+FAILED = "worldsize status, of a run that failed"
 ALL = "worldsize list --all"
 ALL_FIRST = "worldsize list --all, without its cache"
 
@@ -43,6 +47,7 @@ def main() -> None:
         ]
         bench.table("Time to answer", head, contest_rows(sample, [CLICK, BARE]))
         bench.limit("--help, over import click", ratio(sample, HELP, CLICK).median, 2.0)
+        bench.limit("status, over --help", ratio(sample, STATUS, HELP).median, 1.5)
         bench.limit("list, over import click", ratio(sample, LIST, CLICK).median, 2.0)
         bench.limit("list --all", statistics.median(sample[ALL]) * 1e3, 300, "ms")
         bench.limit("list --all, without its cache", statistics.median(sample[ALL_FIRST]) * 1e3, 300, "ms")
@@ -68,12 +73,24 @@ def contest(bench: Bench) -> dict[str, list[float]]:
             CLICK: timed(sys.executable, "-c", "import click"),
             HELP: timed(bench.worldsize, "--help"),
             LIST: timed(bench.worldsize, "list"),
+            STATUS: timed(bench.worldsize, "status", latest(bench, "SUCCEEDED")),
+            FAILED: timed(bench.worldsize, "status", latest(bench, "FAILED")),
             BARE: timed(sys.executable, "-c", "pass"),
             ALL: timed(bench.worldsize, "list", "--all"),
             ALL_FIRST: without_cache,
         },
         bench.count(60, 5),
     )
+
+
+def latest(bench: Bench, state: str) -> str:
+    """The latest run in the store that ended so."""
+    runs = os.path.join(bench.home, "runs")
+    for name in sorted(os.listdir(runs), reverse=True):
+        with open(os.path.join(runs, name, "result.json"), encoding="utf-8") as file:
+            if json.load(file)["summary"]["state"] == state:
+                return name
+    raise RuntimeError("no run in the store is %s" % state)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """From typing to exit: `worldsize run -w 1x2 -- python noop.py` against mpirun, torchrun and a bare shell loop.
 
 worldsize writes a run directory and snapshots the code in that time; the others start two processes. All contestants
-find the same `python`, that of this environment. Then, where worldsize's time goes: stage by stage (see stages.py),
-and which imports it pays for.
+find the same `python`, that of this environment. worldsize runs from this checkout, which it looks through for changes,
+and as a user has it, installed by pip in an environment of its own. Then, where worldsize's time goes: stage by stage
+(see stages.py), and which imports it pays for.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import sys
 from collections.abc import Callable, Sequence
 
 import stages
-from harness import BIN, Bench, contest_rows, ratio, rounds, run
+from harness import BIN, CHECKOUT, Bench, contest_rows, ratio, rounds, run
 
 NOOP = ("python", "noop.py")
 WORLDSIZE = "worldsize run -w 1x2 -- python noop.py"
+INSTALLED = "the same, installed by pip"
+BARE = "one bare python noop.py"
 MPIRUN = "mpirun -np 2 python noop.py"
 LOOP = "bare shell loop"
+BOTH = "mpirun and two bare Pythons"
 TORCHRUN = "torchrun --nproc-per-node=2 noop.py"
 _IMPORT = re.compile(r"import time:\s+(\d+) \|\s+(\d+) \|(\s+)(\S+)")
 
@@ -36,6 +40,10 @@ def main() -> None:
         import_table(bench, project)
         if MPIRUN in sample:
             bench.limit("launch of 2 ranks, over mpirun", ratio(sample, WORLDSIZE, MPIRUN).median, 2.0)
+            sample[BOTH] = [a + 2 * b for a, b in zip(sample[MPIRUN], sample[BARE], strict=True)]
+            for name in (WORLDSIZE, INSTALLED):
+                where = "" if name == WORLDSIZE else ", installed by pip"
+                bench.limit("launch of 2 ranks%s, over %s" % (where, BOTH), ratio(sample, name, BOTH).median, 1.0)
         bench.finish({"launch": sample, "torchrun": torchrun, "stages": budget})
 
 
@@ -45,18 +53,31 @@ def contest(bench: Bench, project: str) -> dict[str, list[float]]:
     def timed(*argv: str) -> Callable[[], float]:
         return lambda: run(argv, environ, project)
 
-    contestants = {WORLDSIZE: timed(bench.worldsize, "run", "-w", "1x2", "--", *NOOP)}
+    installed = install(bench)
+    contestants = {
+        WORLDSIZE: timed(bench.worldsize, "run", "-w", "1x2", "--", *NOOP),
+        INSTALLED: timed(installed, "run", "-w", "1x2", "--", *NOOP),
+    }
     if shutil.which("mpirun"):
         contestants[MPIRUN] = timed("mpirun", "-np", "2", *NOOP)
     else:
         print("mpirun is not installed: left out")
     contestants[LOOP] = timed("/bin/sh", "-c", "for i in 0 1; do %s & done; wait" % " ".join(NOOP))
-    contestants["one bare python noop.py"] = timed(*NOOP)
+    contestants[BARE] = timed(*NOOP)
     sample = rounds(contestants, bench.count(100, 7), warm=2)
     bases = [base for base in (MPIRUN, LOOP) if base in sample]
     head = ["command", "median ms", "10 % to 90 %", *("over " + base.split(" -")[0] for base in bases)]
     bench.table("Start and end of 2 ranks that do nothing", head, contest_rows(sample, bases))
     return sample
+
+
+def install(bench: Bench) -> str:
+    """Install this checkout as a user would; the path of its command."""
+    place = os.path.join(bench.work, "installed")
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    pip = [os.path.join(place, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, CHECKOUT], check=True)
+    return os.path.join(place, "bin", "worldsize")
 
 
 def contest_torchrun(bench: Bench, project: str) -> dict[str, list[float]]:

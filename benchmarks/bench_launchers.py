@@ -94,6 +94,7 @@ def contest_mpirun(bench: Bench, project: str) -> dict[str, list[float]]:
     sample = contest(bench, "Two ranks by mpirun that find their place", contestants, MPIRUN, 40)
     more = statistics.median(a - b for a, b in zip(sample[name], sample[MPIRUN], strict=True)) * 1e3
     bench.limit(name + ", more than mpirun", more, MPIRUN_MS, "ms")
+    bench.limit(name + ", over mpirun", ratio(sample, name, MPIRUN).median, 2.0)
     return sample
 
 

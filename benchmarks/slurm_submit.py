@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from harness import Bench, contest_rows, interval, rounds
+from harness import Bench, contest_rows, interval, ratio, rounds
 from slurm_bed import LATER, Bed
 
 RUNS = 500
@@ -75,6 +75,7 @@ def contest(bench: Bench, bed: Bed) -> dict[str, dict[str, list[float]]]:
         bench.count(10, 2),
     )
     report(bench, "Submission of one run", one, SUBMIT, SBATCH, 150)
+    bench.limit("%s, over %s" % (SUBMIT, SBATCH), ratio(one, SUBMIT, SBATCH).median, 10)
     report(bench, "Submission of %d runs in one call" % RUNS, many, MATRIX, ARRAY, 1000)
     return {"one": one, "many": many}
 

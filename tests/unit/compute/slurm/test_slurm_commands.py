@@ -90,6 +90,13 @@ def test_what_a_program_prints_and_reads(tmp_path: Path) -> None:
     assert answer.err == "to stderr\n"
 
 
+def test_a_program_that_does_not_read_a_large_text_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe has room for a tenth of a batch script."""
+    text = "x" * (1 << 20)
+    assert call(["sbatch"], environ=program(tmp_path, "sbatch", "wc -c"), input=text).out.strip() == str(len(text))
+    assert call(["sbatch"], environ=program(tmp_path, "sbatch", "echo refused"), input=text).out == "refused\n"
+
+
 def test_a_program_reads_nothing_of_ours(tmp_path: Path) -> None:
     environ = program(tmp_path, "squeue", "cat; echo end")
     assert run_slurm(["squeue"], environ=environ) == "end\n"

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from worldsize.compute.slurm.compute import SlurmCompute
 from worldsize.compute.slurm.options import sbatch_options
 from worldsize.compute.slurm.script import BatchScriptParts, pack, render
+from worldsize.jobspec.config.config import ComputeSettings
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import ArrayElement, Plan, node_major_layout
 from worldsize.plan.run_paths import RunPaths
@@ -82,6 +84,16 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+def test_what_is_large_is_packed_once(tmp_path: Path) -> None:
+    compute = SlurmCompute(ComputeSettings("lab", type="slurm"), str(tmp_path), {})
+    small, large = b"small", bytes(1 << 17)
+    packed = compute._packed(large)
+    assert compute._packed(small) == pack(small) and packed == pack(large)
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(b"kept")
+    assert compute._packed(large) == b"kept" and compute._packed(large + b"more") == pack(large + b"more")
 
 
 def test_the_same_plan_gives_the_same_bytes(place: Place) -> None:

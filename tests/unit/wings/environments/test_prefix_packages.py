@@ -35,6 +35,7 @@ from worldsize.wings.environments.inspect.installed import (
     InstalledDistribution,
     find_clobbered,
     installed_distributions,
+    named_distributions,
     normalized_name,
     package_set_digest,
     read_file_stamps,
@@ -155,6 +156,17 @@ def test_who_installed_what(prefix: Prefix) -> None:
     prefix.conda("theirs", {info: "Metadata-Version: 2.1\nName: theirs\nVersion: 2.0\n"})
     assert packages_from_pip(str(prefix.root)) == ["mine"]
     assert installed_distributions("/nowhere") == []
+
+
+@pytest.mark.parametrize("before", ["", "Summary: x\n" * 400, "x" * 2030 + "\n", "x" * 2037 + "\n", "x" * 2044 + "\n"])
+def test_distributions_by_name_alone(prefix: Prefix, before: str) -> None:
+    """However far behind the headers begin, and though a part that is read may end within them."""
+    prefix.pip("mine", {SITE + "/mine.py": "x"})
+    metadata = prefix.root / SITE / "mine-2.0.dist-info" / "METADATA"
+    metadata.write_text(before + metadata.read_text())
+    (prefix.root / SITE / "mine-2.0.dist-info" / "RECORD").unlink()
+    (found,) = named_distributions(str(prefix.root))
+    assert (found.name, found.version, found.digest) == ("mine", "2.0", None)
 
 
 def test_a_distributions_digest_is_of_its_files_and_not_of_its_installing(prefix: Prefix) -> None:
