@@ -18,7 +18,7 @@ from worldsize.plan.rank_variables import RendezvousResult, has_hostfile
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RunWarning
 
-_FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
+FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
 """What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it and returns the environment
 that the ranks inherit. `prepare` raises OSError."""
 
@@ -94,12 +94,12 @@ def prepare_launch(launch: NodeLaunch) -> NodeLaunch:
 def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
     if has_hostfile(launch.plan):
         write_hostfile(launch.plan, launch.world, launch.paths)
-    if launch.plan.framework not in _FRAMEWORKS:
+    if launch.plan.framework not in FRAMEWORKS:
         return launch.environ
     from worldsize.registry import load_module
 
     what = f"the distribution {launch.plan.framework}"
-    environ: Mapping[str, str] = load_module(_FRAMEWORKS[launch.plan.framework], what).prepare(launch)
+    environ: Mapping[str, str] = load_module(FRAMEWORKS[launch.plan.framework], what).prepare(launch)
     return environ
 
 

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from worldsize.agent.launchers.base import find_launcher, prepare_launch, umask_of
+from worldsize.agent.launchers.base import FRAMEWORKS, find_launcher, prepare_launch, umask_of
 from worldsize.agent.launchers.rank_process import EndedProcess, NodeLaunch, Process, RankForks, node_shares
 from worldsize.agent.outcome.node_record import is_disk_full
 from worldsize.agent.outcome.rank_failure import start_failure
@@ -44,6 +44,8 @@ class RankProcesses:
         self._pids: dict[int, tuple[int, ...]] = {}
         self._signalled: set[int] = set()
         self._killed = False
+        self._servers: set[int] = set()
+        """What the ranks' framework needed of this node, and no rank elsewhere may still need."""
 
     def __bool__(self) -> bool:
         return bool(self._running)
@@ -77,6 +79,8 @@ class RankProcesses:
         os.chdir(paths.code)
         try:
             launch = prepare_launch(launch._replace(shares=node_shares(plan, node)))
+            if plan.framework in FRAMEWORKS and len(plan.nodes) == 1:
+                self._servers = set(filter(processes.is_helper, processes.children()))
             started = find_launcher(plan.launcher).processes(launch)
         except OSError as error:
             return start_failure(plan.launcher, None, node.node_rank, error, paths.root, is_disk_full(paths.root))
@@ -169,7 +173,7 @@ class RankProcesses:
         left = [pid for pid in found_processes if pid not in self.spared] if self.spared else found_processes
         for pid in left:
             seen = self._seen.setdefault(pid, now)
-            if pid not in self._signalled and (at_once or now - seen >= patience):
+            if pid not in self._signalled and (at_once or pid in self._servers or now - seen >= patience):
                 self._signalled.add(pid)
                 found = leftover_of(pid, self._pids)
                 if found is not None:

@@ -13,7 +13,7 @@ import pytest
 from driver import wait_for
 
 from worldsize.agent.posix import processes
-from worldsize.agent.supervision.rank_processes import Leftover, leftover_of
+from worldsize.agent.supervision.rank_processes import Leftover, RankProcesses, leftover_of
 
 LASTS = "exec sleep 1000"
 Starts = Callable[[Path], object]
@@ -69,3 +69,17 @@ def test_a_helper_is_not_nor_what_it_has_started(started: Callable[[Starts], int
 def test_a_helper_of_another_agent_which_a_rank_has_started_is(started: Callable[[Starts], int]) -> None:
     pid = started(lambda file: shell(telling(file), {processes.HELPER_OF: str(os.getppid())}))
     assert leftover_of(pid, {}) is not None
+
+
+def test_a_frameworks_server_is_ended_as_soon_as_the_ranks_are_gone(started: Callable[[Starts], int]) -> None:
+    """Found: each run of Horovod ended a second late. Another helper has its time to end by itself."""
+    server, other = (started(lambda file: shell(telling(file), {}, helper=True)) for _ in range(2))
+    ranks = RankProcesses()
+    ranks._servers = {server}
+    assert not ranks.end_leftovers(0.0, False, patience=60.0)
+    wait_for(lambda: state_of(server) == b"Z")
+    assert state_of(other) != b"Z" and ranks.leftovers == []
+
+
+def state_of(pid: int) -> bytes:
+    return (processes.stat_fields(pid) or [b""])[0]
