@@ -34,7 +34,11 @@ def table(
         kept = {number for number, header in enumerate(headers) if number == 0 or header in whole}
         left = [headers.index(header) for header in optional if header in headers]
         widths = _fitted(widths, kept, left, most)
-    lines = zip(*([_cell(cell, width) for cell in columns[number]] for number, width in widths.items()), strict=True)
+    shown = (
+        [cell.ljust(width) if len(cell) <= width else shorten(cell, width) for cell in columns[number]]
+        for number, width in widths.items()
+    )
+    lines = zip(*shown, strict=True)
     return [_GAP.join(line).rstrip() for line in lines]
 
 
@@ -56,10 +60,6 @@ def _fitted(widths: Mapping[int, int], whole: Collection[int], optional: Sequenc
 def _line_width(widths: Iterable[int]) -> int:
     every = [*widths]
     return sum(every) + len(_GAP) * (len(every) - 1)
-
-
-def _cell(text: str, width: int) -> str:
-    return shorten(text, width).ljust(width)
 
 
 def shorten(text: str, width: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from worldsize.common.atomic_files import MAX_RECORD_BYTES, open_regular_file, read_file, write_bytes
 from worldsize.common.json_values import is_number
-from worldsize.common.named_tuple import Any
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import RunState
 from worldsize.state.result import is_code_of
@@ -85,9 +85,10 @@ def final_summary(result_path: str) -> Summary | None:
 
 def _is_final(summary: Summary) -> bool:
     """Whether it can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
-    times = (summary.created, summary.started, summary.ended)
-    known = all(time is None or is_number(time) for time in times)
-    return known and summary.state in RunState.FINAL and is_code_of(summary.state, summary.exit_code)
+    for time in (summary.created, summary.started, summary.ended):
+        if time is not None and not is_number(time):
+            return False
+    return summary.state in RunState.FINAL and is_code_of(summary.state, summary.exit_code)
 
 
 def _may_have_late_result(directory: str, summary: Summary) -> bool:
