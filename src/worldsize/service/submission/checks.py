@@ -6,7 +6,7 @@ from worldsize.compute.base import CheckResult, ComputeFacts
 from worldsize.jobspec.job import Job
 from worldsize.plan.plan import Plan
 from worldsize.service.request import SubmissionRequest
-from worldsize.service.submission.plain_script import is_plain_script
+from worldsize.service.submission.plain_script import plain_script
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
@@ -42,7 +42,7 @@ def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: Comp
         return []
     if request.config.computes[plan.compute].check is False:
         return []
-    if job.code is not None and is_plain_script(job.code, plan.argv):
+    if job.code is not None and plain_script(job.code, plan.argv):
         return []
     from worldsize.service.providers import find_provider
 

@@ -16,22 +16,22 @@ _PLAIN_PUNCTUATION = " -_./=,:+%@"
 """What stands between letters and digits in a command that no shell reads otherwise than word by word."""
 
 
-def is_plain_script(code_dir: str, argv: Sequence[str]) -> bool:
-    """Whether a command is `python SCRIPT …`, of a script of the code that imports the standard library alone: there is
-    nothing to check of it, and nothing to import before it. False in doubt."""
+def plain_script(code_dir: str, argv: Sequence[str]) -> str:
+    """The script of a command `python SCRIPT …`, where it is of the code and imports the standard library alone: there
+    is nothing to check of it, and nothing to import before it. "" for another one, and in doubt."""
     argv = _words(argv)
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
-        return False
+        return ""
     script = os.path.join(code_dir, argv[1])
     try:
         source = read_source(script, os.path.realpath(code_dir))
         if source is None or len(source) > _MOST_PLAIN_BYTES:
-            return False
+            return ""
         names = set(_import_names(source.decode()))
         own = {name.partition(".")[0] for folder in (code_dir, os.path.dirname(script)) for name in os.listdir(folder)}
     except (OSError, ValueError):  # ValueError: a name with a NUL, no text, or an import that is no line of its own
-        return False
-    return names <= sys.stdlib_module_names and not names & own
+        return ""
+    return argv[1] if names <= sys.stdlib_module_names and not names & own else ""
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:

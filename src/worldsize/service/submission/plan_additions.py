@@ -15,7 +15,7 @@ from worldsize.plan.secrets_file import plan_secret_values
 from worldsize.registry import find_module, source_file
 from worldsize.service.request import KeyOrigins
 from worldsize.service.secrets import named_secrets, rank_only_variables
-from worldsize.service.submission.plain_script import is_plain_script
+from worldsize.service.submission.plain_script import plain_script
 from worldsize.trust.secrets import mask_tree, mask_values
 
 
@@ -72,8 +72,9 @@ def with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str,
     if not any("python" in word for word in plan.argv):
         return plan._replace(start=RankStart(reason=NO_PYTHON))
     preload = job.preload or configured
-    if preload == ("auto",) and job.code is not None and is_plain_script(job.code, plan.argv):
-        return plan._replace(start=RankStart(reason="the script imports the standard library alone"))
+    name = plain_script(job.code, plan.argv) if preload == ("auto",) and job.code is not None else ""
+    if name:
+        return plan._replace(start=RankStart(reason=f"{name} imports at its top nothing that is known to be safe"))
     wing = find_module("wings.warm_start.decision")
     if wing is None:
         return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
