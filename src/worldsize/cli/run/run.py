@@ -146,12 +146,11 @@ def _run_with_options(
 
         return dry_run(request, options.output == "json")
     if options.verb == "submit":
-        from worldsize.service.runs.open import open_runs
-
-        runs = open_runs(start_run(request), request.environ)
+        paths = start_run(request)
         if job.virtual_gpus is not None:
-            report(f"run {runs.id} on {runs.common.compute}{rehearsal_text(runs.common)}")
-        _print_submitted(runs, options)
+            plan = _open(paths, request).common
+            report(f"run {paths.run_id} on {plan.compute}{rehearsal_text(plan)}")
+        _print_submitted(paths, request, options)
         return 0
     return _start_and_follow(request, options)
 
@@ -169,18 +168,25 @@ def _with_dependencies(request: SubmissionRequest, options: argparse.Namespace) 
     return request._replace(after=after)
 
 
-def _print_submitted(runs: Run | RunArray, options: argparse.Namespace) -> None:
-    """The id, or with -o json the status as it is now."""
+def _open(paths: RunPaths, request: SubmissionRequest) -> Run | RunArray:
+    from worldsize.service.runs.open import open_runs  # what looks at runs; who only submits one needs none of it
+
+    return open_runs(paths, request.environ)
+
+
+def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argparse.Namespace) -> None:
+    """Print the id, or with -o json the status as it is now."""
     try:
         if options.output == "json":
             from worldsize.cli.runs.status import status_data
 
+            runs = _open(paths, request)
             show_json(status_data(runs, runs.statuses()))
         else:
-            show(runs.id)
+            show(paths.run_id)
         sys.stdout.flush()
     except OSError:
-        report(f"{runs.id} goes on (worldsize logs -f {runs.id})")
+        report(f"{paths.run_id} goes on (worldsize logs -f {paths.run_id})")
         raise
 
 
@@ -200,13 +206,12 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
     paths = start_run(request, lambda _: signals.hold())
     # What follows it is imported while its ranks start.
     from worldsize.cli.runs.follow import follow_to_end
-    from worldsize.service.runs.open import open_runs
 
-    runs = open_runs(paths, request.environ)
+    runs = _open(paths, request)
     signals.attach(runs)
     report(f"{runs.noun} {runs.id}: {size_text(runs)}{rehearsal_text(runs.common)}")
     if options.detach:
-        _print_submitted(runs, options)
+        _print_submitted(paths, request, options)
         return 0
     code = follow_to_end(runs, signals, options.fold, options.quiet, options.output == "json")
     runs.wait_for_notify()
