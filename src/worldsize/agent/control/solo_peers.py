@@ -12,9 +12,6 @@ from worldsize.plan.rank_variables import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import selectors
-
-    from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
     from worldsize.state.clocks import ClockOffset
 
 Standstill: TypeAlias = "tuple[Sequence[int], float]"
@@ -139,23 +136,3 @@ class Peers:
     def needs_quick_retry(self) -> bool:
         """Whether `gather_hosts` is to be called again within milliseconds."""
         return False
-
-
-def make_peers(
-    own: Host,
-    node_rank: int,
-    rendezvous: Rendezvous,
-    head: HeadResources | None,
-    endpoint: str | tuple[str, int],
-    nodes: int,
-    selector: selectors.BaseSelector,
-) -> Peers:
-    """The other nodes as node `node_rank` sees them; the head is the one that holds `head`. A run on one node imports
-    nothing of the channel between nodes."""
-    if nodes == 1:
-        return Peers(own)
-    from worldsize.agent.control.peers import HeadPeers, MemberPeers
-
-    if head is not None:
-        return HeadPeers(own, head, endpoint, nodes, selector)
-    return MemberPeers(own, node_rank, rendezvous, endpoint, selector, nodes=nodes)

@@ -14,9 +14,10 @@ import selectors
 import time
 from collections.abc import Mapping
 
+from worldsize.agent.control.meeting import make_peers
 from worldsize.agent.control.ports import RAS_VARIABLE, reserve_ports, reserve_ras_port
 from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
-from worldsize.agent.control.solo_peers import LeaderTracker, make_peers
+from worldsize.agent.control.solo_peers import LeaderTracker
 from worldsize.agent.launchers.rank_process import NodeLaunch
 from worldsize.agent.outcome import verdict
 from worldsize.agent.outcome.node_record import NodeRecorder, is_disk_full

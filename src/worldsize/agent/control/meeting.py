@@ -1,0 +1,28 @@
+"""The choice of a node's `Peers`. A run on one node imports nothing of the channel between nodes."""
+
+from __future__ import annotations
+
+import selectors
+
+from worldsize.agent.control.rendezvous import HeadResources, Rendezvous
+from worldsize.agent.control.solo_peers import Peers
+from worldsize.plan.rank_variables import Host
+
+
+def make_peers(
+    own: Host,
+    node_rank: int,
+    rendezvous: Rendezvous,
+    head: HeadResources | None,
+    endpoint: str | tuple[str, int],
+    nodes: int,
+    selector: selectors.BaseSelector,
+) -> Peers:
+    """The other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
+    if nodes == 1:
+        return Peers(own)
+    from worldsize.agent.control.peers import HeadPeers, MemberPeers
+
+    if head is not None:
+        return HeadPeers(own, head, endpoint, nodes, selector)
+    return MemberPeers(own, node_rank, rendezvous, endpoint, selector, nodes=nodes)
