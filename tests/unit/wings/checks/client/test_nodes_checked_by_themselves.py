@@ -93,11 +93,14 @@ def test_without_the_wing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 def test_of_a_script_without_frameworks_none_of_the_readers_modules_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import os")
-    says = "import sys; from worldsize.wings.checks import submission as it; from types import SimpleNamespace as N; "
-    asks = "print(it.script_notices(None, N(code='.'), N(argv=('python', 'train.py')), None), 'ast' in sys.modules)"
+    says = "import sys; from worldsize.service.submission import checks as it; from types import SimpleNamespace as N; "
+    asked = "N(check=None, config=N(computes={'lab': N(check=None)})), N(code='.', command='python train.py')"
+    plan = "N(world_size=2, batch=None, compute='lab', argv=('python', 'train.py'))"
+    loaded = "'ast' in sys.modules, 'worldsize.wings' in sys.modules"
+    asks = "print(it.script_notices(%s, %s, None), %s)" % (asked, plan, loaded)
     words = [sys.executable, "-c", says + asks]
     said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert said == "[] False\n"
+    assert said == "[] False False\n"
 
 
 @pytest.fixture
