@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import sys
 from collections.abc import Callable, Mapping
 
 from harness import CHECKOUT, Bench, contest_rows, ratio, rounds, run
@@ -58,7 +57,7 @@ def by_worldsize(bench: Bench, project: str, kind: str, environment: str, comman
     with open(job, "w", encoding="utf-8") as file:
         json.dump(value, file)
     environ = variables(bench, environment)
-    return lambda: run([sys.executable, "-m", "worldsize", "run", job], environ, project)
+    return lambda: run([bench.worldsize, "run", job], environ, project)
 
 
 def variables(bench: Bench, environment: str) -> dict[str, str]:
