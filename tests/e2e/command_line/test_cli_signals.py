@@ -284,7 +284,7 @@ def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["argparse", "worldsize.errors", "worldsize.cli.run.run", "worldsize.service.runs.run"]
+    "module", ["argparse", "worldsize.errors", "worldsize.cli.run.run", "worldsize.service.submission.submit"]
 )
 def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str) -> None:
     process = subprocess.Popen(
@@ -298,6 +298,23 @@ def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str
     process.send_signal(signal.SIGINT)
     code, _, err = end(process)
     assert (code, err) in ((130, ""), (130, "worldsize: interrupted\n"))
+
+
+def test_ctrl_c_while_what_follows_a_run_is_loaded_cancels_it(cli: Cli) -> None:
+    """The run has been submitted by then, and starts meanwhile."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD, "worldsize.service.runs.run", "run", "--", "sleep", "600"],
+        cwd=cli.project,
+        env=cli.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    process.send_signal(signal.SIGINT)
+    cli.write("go", "")
+    code, _, err = end(process)
+    (run,) = [each["id"] for each in cli.json("list")]
+    assert code == 130 and "cancelling %s" % run in err and cli.status(run)["state"] == "CANCELLED"
 
 
 def test_logs_can_be_left_too(cli: Cli) -> None:
