@@ -77,8 +77,9 @@ def on_a_node_without_power(login: Login) -> str:
 
 
 def with_an_agent_that_is_killed(login: Login) -> str:
-    """Its keeper sees it, and ends what it had started."""
+    """Its keeper sees it, and ends what it had started. Its ranks may be up before it has written that."""
     run = login.running(PATIENT, slurm=ONCE)
+    wait_for(lambda: '"clock"' in login.read(run, "attempt-0/events/node-0001.jsonl"), PATIENCE)
     there = login.cluster.processes("node2")
     agents = {each.pid for each in there if "agent.pyz" in " ".join(each.argv) and each.name.startswith("python")}
     (kept,) = (pid for pid in agents if parent(pid) in agents)
