@@ -18,8 +18,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-from harness import Bench
-from simulated_members import SOFT_LIMIT, agent_pid, cpu_seconds, measure, pss, source_path, wait_until
+from harness import Bench, pss
+from simulated_members import SOFT_LIMIT, agent_pid, cpu_seconds, measure, source_path, wait_until
 
 from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exits

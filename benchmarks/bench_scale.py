@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness import Bench, contest_rows, ratio, rounds, run
+from harness import Bench, contest_rows, pss, ratio, rounds, run
 
 RANKS_PER_NODE = 4
 NODES = (16, 64, 256)
@@ -120,7 +119,7 @@ def watch(bench: Bench, project: str, nodes: int) -> Memory:
     try:
         conductor = _conductor(bench, run_id)
         agents = _settled(conductor, nodes)
-        memory = Memory(nodes, [_pss(pid) for pid in agents], _pss(conductor))
+        memory = Memory(nodes, [pss(pid) for pid in agents], pss(conductor))
     finally:
         subprocess.run(
             [bench.worldsize, "cancel", "--now", run_id], env=environ, cwd=project, check=True, capture_output=True
@@ -148,14 +147,6 @@ def _settled(conductor: int, nodes: int) -> list[int]:
 def _children(pid: int) -> list[int]:
     with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
-
-
-def _pss(pid: int) -> int:
-    with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
-        found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
-    if found is None:
-        raise RuntimeError("this kernel does not say what a process's share of memory is")
-    return int(found[1]) * 1024
 
 
 def memory_table(bench: Bench, memory: list[Memory]) -> None:

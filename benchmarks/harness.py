@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import random
+import re
 import shutil
 import statistics
 import sys
@@ -108,6 +109,15 @@ def run(argv: Sequence[str], environ: Mapping[str, str], cwd: str, output: str =
         errors.seek(0)
         raise RuntimeError("%s\nended with status %d:\n%s" % (" ".join(argv), status, errors.read().decode()[-2000:]))
     return took
+
+
+def pss(pid: int) -> int:
+    """Bytes of memory: what a process has for itself, and its share of what it has together with others."""
+    with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
+        found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
+    if found is None:
+        raise RuntimeError("this kernel does not say what a process's share of memory is")
+    return int(found[1]) * 1024
 
 
 class Bench:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import resource
 import selectors
 import statistics
@@ -18,6 +17,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from harness import pss
 
 import worldsize
 from worldsize.agent.control.channel import HELLO, MemberChannel
@@ -283,12 +284,3 @@ def agent_pid(paths: RunPaths, node_rank: int = 0) -> int:
 def cpu_seconds(pid: int) -> float:
     """Exact to nanoseconds, unlike /proc/PID/stat: the kernel's number of another process's CPU clock."""
     return time.clock_gettime(~pid << 3 | 2)
-
-
-def pss(pid: int) -> int:
-    """Bytes of memory: what a process has for itself, and its share of what it has together with others."""
-    with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
-        found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
-    if found is None:
-        raise RuntimeError("this kernel does not say what a process's share of memory is")
-    return int(found[1]) * 1024

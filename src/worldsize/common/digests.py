@@ -7,22 +7,9 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["blake2b", "digest_of", "sha256_of"]
+__all__ = ["blake2b", "digest_of"]
 
 
 def digest_of(data: bytes) -> str:
     """40 hexadecimal characters."""
     return blake2b(data, digest_size=20).hexdigest()
-
-
-def sha256_of(data: bytes) -> str:
-    """The SHA-256 of a small content, in hexadecimal; OpenSSL's is faster for a large one."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]  # Python >= 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found]
-        except ImportError:
-            from hashlib import sha256
-    digest: str = sha256(data).hexdigest()
-    return digest

@@ -17,8 +17,8 @@ import stat
 from collections.abc import Mapping, Sequence
 
 from worldsize.common.atomic_files import open_regular_file, printable_text, read_file, write_json
-from worldsize.common.digests import sha256_of
 from worldsize.common.named_tuple import NamedTuple
+from worldsize.common.sha256 import sha256
 from worldsize.errors import StorageError, UsageError
 from worldsize.trust.keys import config_home
 from worldsize.trust.links import follow_links, with_parents
@@ -50,7 +50,7 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
     except (OSError, StorageError):
         return None  # perhaps it has gone meanwhile, and nothing was decided about what comes in its place
     entry = _read(environ).get(os.path.realpath(path), {})
-    as_it_was = entry.get("sha256") == sha256_of(data) and entry.get("owner") == owner
+    as_it_was = entry.get("sha256") == _digest(data) and entry.get("owner") == owner
     return bool(entry.get("trusted")) if as_it_was else None
 
 
@@ -102,7 +102,7 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
     if stat.S_ISDIR(status.st_mode):
         entry["access"] = _access(status, real)
     else:
-        entry.update(sha256=sha256_of(read_file(real) if data is None else data), owner=status.st_uid)
+        entry.update(sha256=_digest(read_file(real) if data is None else data), owner=status.st_uid)
     _write({**_read(environ), real: entry}, environ)
     return Decision(real, trusted, True, "directory" if "access" in entry else "file")
 
@@ -138,7 +138,7 @@ def _is_current(path: str, entry: Mapping[str, Any]) -> bool:
     try:
         if "access" in entry:
             return bool(entry["access"] == _access(os.stat(path), path))
-        return bool(entry.get("owner") == os.stat(path).st_uid and entry.get("sha256") == sha256_of(read_file(path)))
+        return bool(entry.get("owner") == os.stat(path).st_uid and entry.get("sha256") == _digest(read_file(path)))
     except OSError:
         return False
 
@@ -198,3 +198,8 @@ def _access(status: os.stat_result, path: str) -> list[Any]:
     """Who may write to what is at `path`, by its status and its access list."""
     said = access_list(path) if status.st_mode & stat.S_IWGRP else b""
     return [status.st_uid, status.st_gid, status.st_mode & _WRITERS, *([said.hex()] if said else [])]
+
+
+def _digest(data: bytes) -> str:
+    digest: str = sha256(data).hexdigest()
+    return digest

@@ -194,18 +194,24 @@ run()
 """The command line, held up in the midst of copying the code."""
 
 
-def while_the_code_is_copied(cli: Cli) -> tuple[subprocess.Popen[bytes], str]:
-    """A command that prepares a run, and the run's id."""
-    for index in range(10):
-        cli.write("data/%d" % index, str(index))
+def held_up(cli: Cli, program: str, *words: str) -> subprocess.Popen[bytes]:
+    """The command line that `program` holds up, once it is."""
     process = subprocess.Popen(
-        [sys.executable, "-c", COPYING, "run", "--", "sh", "-c", "true"],
+        [sys.executable, "-c", program, *words],
         cwd=cli.project,
         env=cli.environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    return process
+
+
+def while_the_code_is_copied(cli: Cli) -> tuple[subprocess.Popen[bytes], str]:
+    """A command that prepares a run, and the run's id."""
+    for index in range(10):
+        cli.write("data/%d" % index, str(index))
+    process = held_up(cli, COPYING, "run", "--", "sh", "-c", "true")
     (run,) = [name for name in os.listdir(os.path.join(cli.home, "runs")) if name[0] == "2"]
     return process, run
 
@@ -267,14 +273,8 @@ def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
     run = cli.submit("--", "sleep", "60")
     wait_for(lambda: cli.has_begun(run))
     command = "trap 'echo told; exit 3' TERM; echo up; touch outputs/up; sleep 60 & wait"
-    process = subprocess.Popen(
-        [sys.executable, "-c", HELD, "worldsize.wings.node_commands.node_output", "exec", "--", "sh", "-c", command],
-        cwd=cli.project,
-        env=cli.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    words = ("worldsize.wings.node_commands.node_output", "exec", "--", "sh", "-c", command)
+    process = held_up(cli, HELD, *words)
     wait_for(lambda: os.path.exists(cli.path(run, "code", "outputs", "up")))
     process.send_signal(signal.SIGINT)
     cli.write("go", "")
@@ -287,14 +287,7 @@ def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
     "module", ["argparse", "worldsize.errors", "worldsize.cli.run.run", "worldsize.service.submission.submit"]
 )
 def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HELD, module, "run", "--", "true"],
-        cwd=cli.project,
-        env=cli.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    process = held_up(cli, HELD, module, "run", "--", "true")
     process.send_signal(signal.SIGINT)
     code, _, err = end(process)
     assert (code, err) in ((130, ""), (130, "worldsize: interrupted\n"))
@@ -302,14 +295,7 @@ def test_ctrl_c_while_it_is_still_starting_is_no_traceback(cli: Cli, module: str
 
 def test_ctrl_c_while_what_follows_a_run_is_loaded_cancels_it(cli: Cli) -> None:
     """The run has been submitted by then, and starts meanwhile."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HELD, "worldsize.service.runs.run", "run", "--", "sleep", "600"],
-        cwd=cli.project,
-        env=cli.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None and process.stdout.readline() == b"here\n"
+    process = held_up(cli, HELD, "worldsize.service.runs.run", "run", "--", "sleep", "600")
     process.send_signal(signal.SIGINT)
     cli.write("go", "")
     code, _, err = end(process)

@@ -254,7 +254,7 @@ class MemberChannel:
         return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Open a connection to the head, unless one is open. Return whether a new one is open, on which this side must
+        """Open a connection to the head if none is open. Return whether a new one was opened, on which this side must
         greet.
 
         An open one whose other side has not proved within GREETING seconds that it is the head is closed; the next call

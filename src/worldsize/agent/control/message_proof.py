@@ -10,13 +10,7 @@ from __future__ import annotations
 import os
 from _operator import _compare_digest as compare_digest  # the function that hmac exports
 
-try:
-    from _sha2 import sha256  # type: ignore[import-not-found]
-except ImportError:
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found]
-    except ImportError:
-        from hashlib import sha256
+from worldsize.common.sha256 import sha256
 
 HEAD, MEMBER = b"head", b"member"
 NONCE = 32

@@ -41,7 +41,7 @@ class LeaderTracker:
 
 
 class Peers:
-    """The other nodes as a supervisor sees them. Here there are none, so that nobody is waited for.
+    """The other nodes as a supervisor sees them. This class is for a run on one node: there are none to wait for.
 
     check_standstill  whether a rank of some node is known to have ended with 0
     leader_tracker    for a run that is over with some of its ranks; None for others, and where another node judges
@@ -112,8 +112,8 @@ class Peers:
         return []
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """Share `own`; return how idle each node is that is left, or nothing where the head is to judge, or a node has
-        not told."""
+        """Send `own` to the head. On the head, return the standstills of all nodes that have not ended, or nothing
+        as long as one of them has not reported; elsewhere return nothing, since the head judges."""
         return [own]
 
     def reset_silence(self) -> None:

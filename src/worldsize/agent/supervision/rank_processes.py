@@ -1,4 +1,4 @@
-"""The processes of one node's ranks: started, told to end, reaped, and ended with all that they leave behind."""
+"""The processes of one node's ranks. This module starts, signals and reaps them, and ends what they leave behind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RankProcesses:
         self._signalled: set[int] = set()
         self._killed = False
         self._servers: set[int] = set()
-        """What the ranks' framework needed of this node, and no rank elsewhere may still need."""
+        """Processes that serve the ranks of a framework, on a run's only node: nobody needs them once the ranks end."""
 
     def __bool__(self) -> bool:
         return bool(self._running)
@@ -148,7 +148,7 @@ class RankProcesses:
         self._killed = True
 
     def reap(self, stopped: bool) -> list[EndedProcess]:
-        """Reap the ranks that have ended since the last call. `stopped`: the agent had told them to end."""
+        """Return the processes that have ended since the last call. `stopped`: the agent had told them to end."""
         now = time.time()
         ended = []
         for pid, code in processes.reap():

@@ -121,7 +121,7 @@ class RunView:
             return waiting_lines(why)
         if now.failure is None and not now.message:
             return []
-        from worldsize.service.runs.failure_screen import run_failure_lines  # a third of the time of those that succeed
+        from worldsize.service.runs.failure_screen import run_failure_lines  # which most runs do not need
 
         return run_failure_lines(self._run, now)
 

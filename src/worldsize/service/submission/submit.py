@@ -62,9 +62,9 @@ def _start(request: SubmissionRequest, progress: Progress, submitting: Callable[
     refuse_array_rehearsal(request.job)
     created = time.time()
     planned = plan_job(request, created)
-    for found in planned.notices:
+    if planned.notices:
         from worldsize.service.submission.findings import format_notice
-
+    for found in planned.notices:
         progress.notice(format_notice(found), found.id or PREFLIGHT, found.where)
     for text in _shared_outputs(planned):
         progress.notice(text, "output-shared")
