@@ -34,7 +34,7 @@ class ExternalPart(NamedTuple):
     where: str | None = None
 
     def load(self, needed: Sequence[str] = ()) -> Any:
-        """The object that a package brings under this name; None where no package does.
+        """Return the object that a package brings under this name; None where no package does.
 
         Raises `error` where two bring the name, or where the one's object cannot be loaded, whatever it raises, or
         lacks an attribute that is `needed`.
@@ -71,13 +71,13 @@ class ExternalPart(NamedTuple):
         return made
 
     def problem(self, what: str) -> WorldsizeError:
-        """The error that says this of the part, with its packages."""
+        """Return the error that says this of the part, with its packages."""
         packages = " and ".join(map(_package_text, self._found()))
         whose = f" of {packages}" if packages else ""
         return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
 
     def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
-        """The error for what a package's code raised. An interrupt is raised again."""
+        """Return the error for what a package's code raised. An interrupt is raised again."""
         if isinstance(cause, KeyboardInterrupt):
             raise cause
         return self.problem(f"{what}: {error_text(cause)}")
@@ -87,7 +87,7 @@ class ExternalPart(NamedTuple):
 
 
 def entry_point_names(group: str) -> tuple[str, ...]:
-    """The names that installed packages give to what they bring, each once."""
+    """Return the names that installed packages give to what they bring, each once."""
     return tuple(dict.fromkeys(point.name for point in _entry_points(group, tuple(sys.path))))
 
 
@@ -106,7 +106,7 @@ def _package_text(point: EntryPoint) -> str:
 
 @lru_cache
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """The entry points of the group whose names can stand in a file and in a path."""
+    """Return the entry points of the group whose names can stand in a file and in a path."""
     from importlib.metadata import entry_points
 
     return tuple(point for point in entry_points(group=group) if _NAME.fullmatch(point.name))

@@ -28,7 +28,7 @@ MISSING = "is not part of this installation of worldsize"
 
 
 def load_module(name: str, what: str) -> ModuleType:
-    """The module of this name below `worldsize`, or of a whole name that begins with `worldsize_`, imported.
+    """Return the module of this name below `worldsize`, or of a whole name that begins with `worldsize_`, imported.
     ConfigError, which names `what`, where this installation is without it; whatever the module itself raises."""
     module = find_module(name)
     if module is None:
@@ -61,5 +61,5 @@ def load_name(homes: Mapping[str, str], name: str, package: str) -> Any:
 
 
 def source_file(*names: str) -> str:
-    """The path of a file or folder of the package `worldsize`: not on a node, whose package is a single file."""
+    """Return the path of a file or folder of the package `worldsize`: not on a node, whose package is a single file."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), *names)

@@ -28,7 +28,7 @@ def running(place: Place, world: str, **keys: object) -> str:
 
 
 def wait_for_nodes(name: str, nodes: int) -> str:
-    """A line of shell that waits until so many nodes have reached it, so that they print at the same time."""
+    """Return a line of shell that waits until so many nodes have reached it, so that they print at the same time."""
     here = '"$WORLDSIZE_RUN_DIR"/outputs/' + name
     script = "mkdir -p %s; touch %s/$WORLDSIZE_NODE_RANK; until [ $(ls %s | wc -l) = %d ]; do sleep 0.05; done; "
     return script % (here, here, here, nodes)

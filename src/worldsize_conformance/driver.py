@@ -26,14 +26,14 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def needed_sources() -> list[str]:
-    """The directories that PYTHONPATH has to name for worldsize to be found: of an installed one none, which nodes with
-    another Python would only stumble over."""
+    """Return the directories that PYTHONPATH has to name for worldsize to be found: of an installed one none, which
+    nodes with another Python would only stumble over."""
     return [] if SOURCE in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [SOURCE]
 
 
 @functools.cache
 def agent_bundle() -> tuple[str, bytes]:
-    """The name of worldsize's agent.pyz and what is in it. To make it takes ten times as long as a short run."""
+    """Return the name of worldsize's agent.pyz and what is in it. To make it takes ten times as long as a short run."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +104,7 @@ class Cli:
         return result
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
-        """The running command line, its two streams as pipes; what the test runner ignores is not ignored."""
+        """Return the running command line, its two streams as pipes; what the test runner ignores is not ignored."""
         starts = words[:1] and words[0] in ("run", "submit", "debug", "rehearse", "bench") and "--dry-run" not in words
         own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
         if self.lends and starts and own and not os.path.lexists(self.home):
@@ -128,7 +128,7 @@ class Cli:
                 shutil.rmtree(self.home)
 
     def ok(self, *words: str, **environ: Any) -> Result:
-        """The result, which must be a success."""
+        """Return the result, which must be a success."""
         result = self(*words, **environ)
         assert result.code == 0, result
         return result
@@ -137,17 +137,17 @@ class Cli:
         return json.loads(self.ok(*words, "-o", "json", **environ).out)
 
     def submit(self, *words: str) -> str:
-        """The id of a run that goes on by itself."""
+        """Return the id of a run that goes on by itself."""
         return self.ok("submit", *words).out.strip()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """The id of a run that has ended with `code`."""
+        """Return the id of a run that has ended with `code`."""
         result = self("run", *words)
         assert result.code == code, result
         return self.latest()
 
     def latest(self) -> str:
-        """The only run there is, or what `worldsize list` has first."""
+        """Return the only run there is, or what `worldsize list` has first."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
         if len(names) == 1 and os.path.exists(os.path.join(runs, names[0], "plan.json")):
@@ -177,7 +177,7 @@ class Cli:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def has_begun(self, run: str, attempt: int = 0) -> bool:
-        """Whether it is RUNNING by what its head has noted: ranks can do things before."""
+        """Return whether it is RUNNING by what its head has noted: ranks can do things before."""
         return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
 
     def read_project(self, name: str) -> str:
@@ -185,7 +185,7 @@ class Cli:
             return file.read()
 
     def write(self, name: str, text: str) -> str:
-        """A file of the project; its path."""
+        """Return a file of the project; its path."""
         path = os.path.join(self.project, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
@@ -193,7 +193,7 @@ class Cli:
         return path
 
     def processes(self) -> dict[int, str]:
-        """Every living process that this home's runs started, and those that drive it: pid and command line."""
+        """Return every living process that this home's runs started, and those that drive it: pid and command line."""
         mark = b"WORLDSIZE_HOME=%s\0" % self.home.encode()
         found = {}
         for name in os.listdir("/proc"):
@@ -254,7 +254,8 @@ def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
 
 
 def unfolded(lines: Iterable[str]) -> list[str]:
-    """The texts, sorted, once for each node that printed one: live output has a second line for a node that is late."""
+    """Return the texts, sorted, once for each node that printed one: live output has a second line for a node that is
+    late."""
     said = []
     for line in lines:
         who, _, text = line.partition(": ")
@@ -263,7 +264,7 @@ def unfolded(lines: Iterable[str]) -> list[str]:
 
 
 def sleepers(seconds: str) -> list[int]:
-    """The pids of the processes `sleep SECONDS` on this machine."""
+    """Return the pids of the processes `sleep SECONDS` on this machine."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

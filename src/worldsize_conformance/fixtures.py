@@ -26,7 +26,7 @@ def place(target: Target, tmp_path: Path) -> Iterator[Place]:
 
 
 def make_place(root: str, target: Target, end: Callable[[Place], None] = lambda place: None) -> Iterator[Place]:
-    """The place in `root`, once. Afterwards `end` is called, and then no process may be left."""
+    """Yield the place in `root`, once. Afterwards `end` is called, and then no process may be left."""
     place = Place(root, target)
     yield place
     try:

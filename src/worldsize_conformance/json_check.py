@@ -16,7 +16,7 @@ _FORMS = (["-o", "json"], ["--output", "json"])
 
 
 def asks_for_json(words: Sequence[str]) -> bool:
-    """Whether a command line has `-o json` among worldsize's own words."""
+    """Return whether a command line has `-o json` among worldsize's own words."""
     own = list(words[: words.index("--")] if "--" in words else words)
     return any(own[place : place + 2] in _FORMS for place in range(len(own)))
 
@@ -55,7 +55,7 @@ def _validator(verb: str) -> Any:
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without room for more: an object has the keys that are named, unless it says otherwise."""
+    """Return the schema without room for more: an object has the keys that are named, unless it says otherwise."""
     found = {key: _closed_part(key, value) for key, value in schema.items()}
     return {"additionalProperties": False, **found} if "properties" in schema else found
 

@@ -21,7 +21,7 @@ from worldsize_conformance.place import Place
 
 
 def running(place: Place, command: str = "sleep 120", before: str = "true", **keys: Any) -> str:
-    """A run of two ranks that are up: they have executed `before`, and execute `command`."""
+    """Return a run of two ranks that are up: they have executed `before`, and execute `command`."""
     place.job("; ".join((before, place.touch("up-$RANK"), command)), "2x1", **keys)
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "up-0", "up-1"), place.target.patience)
@@ -70,7 +70,7 @@ def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
 
 
 def cause_of(place: Place, run: str) -> tuple[str, str] | None:
-    """The id and the standing of what `why` says; None where it has nothing to explain."""
+    """Return the id and the standing of what `why` says; None where it has nothing to explain."""
     cause = place.json("why", run)["cause"]
     return cause and (cause["id"], cause["standing"])
 

@@ -64,7 +64,7 @@ _HELD = 10
 
 
 def nodes_asked(words: Sequence[str]) -> int:
-    """How many nodes a command line asks for by its own words: `-w 2x1` or `-w 2`; 1 where it does not say."""
+    """Return how many nodes a command line asks for by its own words: `-w 2x1` or `-w 2`; 1 where it does not say."""
     own = words[: words.index("--")] if "--" in words else words
     size = own[own.index("-w") + 1] if "-w" in own[:-1] else "1"
     nodes = size.partition("x")[0]
@@ -111,7 +111,7 @@ class Place(Cli):
             self.require_nodes(sum(row["usable"] for row in self.json("nodes")))
 
     def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
-        """A job file; its path. `keys` are further keys of it."""
+        """Return a job file; its path. `keys` are further keys of it."""
         nodes, _, processes = world.partition("x")
         self.require_nodes(int(nodes))
         job = {
@@ -130,7 +130,7 @@ class Place(Cli):
         return handle
 
     def node_path(self, path: str) -> str:
-        """The nodes' path of one of this machine's."""
+        """Return the nodes' path of one of this machine's."""
         return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
 
     def forget(self, run: str) -> None:
@@ -144,7 +144,7 @@ class Place(Cli):
         return Run(find_run_paths(self.home, run), self.environ)
 
     def wait_for_end(self, run: str) -> Mapping[str, Any]:
-        """The status of a run, once it has ended."""
+        """Return the status of a run, once it has ended."""
         self("wait", run, "--timeout", str(self.target.patience))
         status = self.status(run)
         assert status["exit_code"] is not None, "%s did not end in time" % run
@@ -157,7 +157,7 @@ class Place(Cli):
         return OUTPUTS in self.capabilities
 
     def touch(self, name: str) -> str:
-        """A line of shell, without quotes, that makes an empty file in the outputs, for `has_outputs` to see."""
+        """Return a line of shell, without quotes, that makes an empty file in the outputs, for `has_outputs` to see."""
         made = "touch outputs/%s" % name
         return "%s; echo %s%s" % (made, _TOUCHED, name) if self.fetches_outputs else made
 
@@ -169,7 +169,7 @@ class Place(Cli):
             return file.read()
 
     def has_outputs(self, run: str, *names: str) -> bool:
-        """Whether these files are in the run's outputs; while it runs, those that were made with `touch`."""
+        """Return whether these files are in the run's outputs; while it runs, those that were made with `touch`."""
         left = {*names}
         if self.fetches_outputs:
             ended = self.status(run)["exit_code"] is not None  # which brings the logs
@@ -179,7 +179,7 @@ class Place(Cli):
         return all(os.path.exists(self.path(run, "outputs", name)) for name in left)
 
     def _touched(self, run: str) -> set[str]:
-        """The files of which ranks, or lines of the setup, have said that they made them."""
+        """Return the files of which ranks, or lines of the setup, have said that they made them."""
         logs = [*glob.glob(self.path(run, "attempt-*", "logs", "rank-*.log")), *glob.glob(self.path(run, "batch*.log"))]
         found: set[str] = set()
         for log in logs:
@@ -188,7 +188,7 @@ class Place(Cli):
         return found
 
     def gate(self, name: str) -> str:
-        """A line of shell that goes on after `open_gate`, or some time later."""
+        """Return a line of shell that goes on after `open_gate`, or some time later."""
         return "sleep %d" % _HELD if self.fetches_outputs else "while ! test -e outputs/%s; do sleep 0.05; done" % name
 
     def open_gate(self, run: str, name: str) -> None:
@@ -211,7 +211,8 @@ class Place(Cli):
             pytest.skip("nodes have outputs of their own")
 
     def sleepers(self, seconds: str, *run: str) -> int:
-        """How many processes `sleep SECONDS` there are, on the nodes of the run where those are other machines."""
+        """Return how many processes `sleep SECONDS` there are, on the nodes of the run where those are other
+        machines."""
         if self.target.visible:
             return len(sleepers(seconds))
         result = self("exec", *run, "-o", "json", "--", "sh", "-c", LIST_SLEEPERS, "sh", seconds)

@@ -48,7 +48,7 @@ def target() -> Target:
 
 @pytest.fixture
 def place(target: Target) -> Iterator[Place]:
-    """A place of the test's own, of which nothing is left: no job, no file."""
+    """Yield a place of the test's own, of which nothing is left: no job, no file."""
     root = tempfile.mkdtemp(dir=target.directory)
     yield from make_place(root, target, end=end_all)
     shutil.rmtree(root, ignore_errors=True)
@@ -98,7 +98,7 @@ class Session:
 
 
 def verdict(reports: list[pytest.TestReport]) -> dict[str, Any]:
-    """The outcome of a test, with the reason of one that did not pass."""
+    """Return the outcome of a test, with the reason of one that did not pass."""
     telling = next((each for each in reports if each.failed), None) or next(
         (each for each in reports if each.skipped), None
     )

@@ -36,7 +36,7 @@ def mode(*path: str) -> str:
 
 
 def file_modes(place: Place, run: str) -> dict[str, int]:
-    """The mode of each file and directory of the run but what its ranks have made."""
+    """Return the mode of each file and directory of the run but what its ranks have made."""
     found = {}
     for folder, names, files in os.walk(place.path(run)):
         if folder == place.path(run):

@@ -122,8 +122,8 @@ def canonical_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
-    """The properties under their own names, the values in their own spelling. RequestRefused: a name or value that is
-    none."""
+    """Return the properties under their own names, the values in their own spelling. RequestRefused: a name or value
+    that is none."""
     values: dict[str, str] = {}
     for word, text in given.items():
         name = canonical_name(word, table)

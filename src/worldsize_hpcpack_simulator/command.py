@@ -100,7 +100,7 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
-    """The simulator's options, and whether the password was made up."""
+    """Return the simulator's options, and whether the password was made up."""
     from worldsize.trust.procfs import withheld_password
     from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 

@@ -87,7 +87,7 @@ def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
 
 
 def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cluster: Cluster) -> str:
-    """A worldsize.toml that makes this cluster the default compute. No password is in it."""
+    """Return a worldsize.toml that makes this cluster the default compute. No password is in it."""
     node = options.at if cluster.isolated else cluster.link
     lines = [
         MARK,

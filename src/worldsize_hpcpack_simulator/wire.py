@@ -20,8 +20,8 @@ class RequestRefused(Exception):
 
 
 def parse_json(body: bytes, kind: str) -> object:
-    """The body of a request of the content type `kind`; None for no body. RequestRefused: it is not JSON, is `null`, or
-    says that it is something else."""
+    """Return the body of a request of the content type `kind`; None for no body. RequestRefused: it is not JSON, is
+    `null`, or says that it is something else."""
     if not body.strip():
         return None
     kind = kind.partition(";")[0].strip().lower()
@@ -41,7 +41,8 @@ def _refuse_constant(word: str) -> float:
 
 
 def parse_property_list(body: object) -> dict[str, str]:
-    """The names and values of `[{"Name": …, "Value": …}, …]`, the two words in any letter case; none for no body."""
+    """Return the names and values of `[{"Name": …, "Value": …}, …]`, the two words in any letter case; none for no
+    body."""
     if body is None:
         return {}
     if not isinstance(body, list):
@@ -74,7 +75,7 @@ def to_objects(rows: Iterable[Mapping[str, str]]) -> list[dict[str, list[dict[st
 
 
 def names_in(text: str | None) -> list[str]:
-    """The names of a comma-separated list, without those that are empty."""
+    """Return the names of a comma-separated list, without those that are empty."""
     return [name for name in (part.strip() for part in (text or "").split(",")) if name]
 
 
@@ -95,7 +96,7 @@ def iso_text(moment: float) -> str:
 
 
 def parse_date(text: str) -> float:
-    """The time that a date names, UTC where it names no offset. RequestRefused: it is none."""
+    """Return the time that a date names, UTC where it names no offset. RequestRefused: it is none."""
     plain = text.strip()
     for pattern in _DATES:
         try:

@@ -68,7 +68,7 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
 
 
 def _split_options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The options with their values, and the other words."""
+    """Return the options with their values, and the other words."""
     values: dict[str, str] = {}
     rest = []
     words = iter(argv)

@@ -37,12 +37,12 @@ class CheckResults(NamedTuple):
         return worst_verdict(self.rows)
 
     def bad_nodes(self) -> list[str]:
-        """The nodes of which something is bad, by their ranks."""
+        """Return the nodes of which something is bad, by their ranks."""
         bad = {row.node for row in self.rows if row.verdict == BAD}
         return [host for host in self.hosts if host in bad]
 
     def bad_everywhere(self) -> list[str]:
-        """The ids of bad rows that are of no node."""
+        """Return the ids of bad rows that are of no node."""
         return list(dict.fromkeys(row.id for row in self.rows if row.verdict == BAD and row.node not in self.hosts))
 
     def data(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def exit_code(found: CheckResults) -> int:
 
 
 def result_lines(found: CheckResults) -> list[str]:
-    """The bad rows, the warnings, what is unknown, the rest by ids, and one line about all of it."""
+    """Return the bad rows, the warnings, what is unknown, the rest by ids, and one line about all of it."""
     rows = [row for verdict in _ORDER for row in found.rows if row.verdict == verdict]
     width = max((len(row.id) for row in found.rows), default=0)
     lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_successes(found.rows))]
@@ -100,8 +100,8 @@ def _nodes_text(nodes: Sequence[str]) -> str:
 
 
 def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """The rows that are fine, one for each id, and for each of several things that were looked at under it. What was
-    looked at is said where the id alone would not tell."""
+    """Yield the rows that are fine, one for each id, and for each of several things that were looked at under it. What
+    was looked at is said where the id alone would not tell."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}
     for row in rows:
         if row.verdict == OK:

@@ -6,7 +6,7 @@ import time
 
 
 def clock_text(moment: float | None) -> str:
-    """The time of day, to a millisecond; dashes where nobody knows it, or a record holds what is none."""
+    """Return the time of day, to a millisecond; dashes where nobody knows it, or a record holds what is none."""
     try:
         if moment is not None:
             return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment % 1 * 1000):03d}"

@@ -34,7 +34,7 @@ _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def current_directory() -> str:
-    """The current directory. UsageError where it is no more."""
+    """Return the current directory. UsageError where it is no more."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -42,8 +42,8 @@ def current_directory() -> str:
 
 
 def load_current_config() -> Config:
-    """The configuration of the current directory. Where that is no more, there is no project either: runs that exist
-    can still be looked at.
+    """Return the configuration of the current directory. Where that is no more, there is no project either: runs that
+    exist can still be looked at.
 
     At a terminal the person is asked about a project's file that could harm; each notice about files is shown once.
     """
@@ -84,7 +84,7 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_count(text: str) -> int:
-    """The type of an option that takes a number of things."""
+    """Return the type of an option that takes a number of things."""
     value = parse_digits(text.removeprefix("-"))
     if value is None:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no number")
@@ -94,7 +94,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """The type of an option that takes a time."""
+    """Return the type of an option that takes a time."""
     try:
         value = float(text)
     except ValueError:
@@ -105,7 +105,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_age(text: str, where: str = "--older-than") -> float:
-    """An age in seconds. UsageError for what is no age."""
+    """Return an age in seconds. UsageError for what is no age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
@@ -140,7 +140,7 @@ def find_run(text: str | None, action: str | None = None, array_hint: str = "") 
 
 
 def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
-    """The run. UsageError for an array."""
+    """Return the run. UsageError for an array."""
     from worldsize.service.runs.run import Run
 
     if isinstance(found, Run):
@@ -150,7 +150,8 @@ def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
 
 
 def find_runs(text: str | None, action: str | None = None, asks: bool = True) -> Run | RunArray:
-    """The run, or the array of runs, of that id or name; for None the latest that was started from this directory.
+    """Return the run, or the array of runs, of that id or name; for None the latest that was started from this
+    directory.
 
     `action`: the verb of a command that changes something. Then a name has to be that of one run, and a run that nobody
     has named is told; at a terminal the person is asked, unless `asks` is false. UsageError where the answer is no.

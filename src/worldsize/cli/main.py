@@ -130,7 +130,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
-    """The parser that knows all verbs by name, and in full those of `only` (None: every one)."""
+    """Return the parser that knows all verbs by name, and in full those of `only` (None: every one)."""
     parser = Parser(
         prog="worldsize",
         description=_DESCRIPTION,
@@ -186,8 +186,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: OSError) -> str:
-    """The error in words. An error about a file that worldsize writes is caught where it is written; so one without a
-    name is about the output."""
+    """Return the error in words. An error about a file that worldsize writes is caught where it is written; so one
+    without a name is about the output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"cannot write the output: {error.strerror}"
     if error.filename is not None and error.strerror:

@@ -66,7 +66,7 @@ def report_error(error: WorldsizeError | str) -> None:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a message, for `show` and `report`; those after the first are indented."""
+    """Return the lines of a message, for `show` and `report`; those after the first are indented."""
     if text.isprintable():
         return [text]
     from worldsize.logs.text import split_message
@@ -75,7 +75,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; None where it is none."""
+    """Return the columns of the terminal that stdout is; None where it is none."""
     if not sys.stdout.isatty():
         return None
     try:
@@ -156,7 +156,7 @@ def _line(text: str, stream: TextIO) -> str:
 
 
 def state_text(state: str, stream: TextIO) -> str:
-    """A state's name, or a verdict, in its colour for people at a terminal who have not asked for none
+    """Return a state's name, or a verdict, in its colour for people at a terminal who have not asked for none
     (https://no-color.org)."""
     return f"\x1b[{_COLOURS[state]}m{state}\x1b[0m" if state in _COLOURS and _has_colours(stream) else state
 

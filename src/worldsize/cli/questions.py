@@ -10,7 +10,7 @@ from worldsize.errors import UsageError
 
 
 def can_ask() -> bool:
-    """Whether a question can be read and answered: this process has a terminal, and is in its foreground."""
+    """Return whether a question can be read and answered: this process has a terminal, and is in its foreground."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     try:

@@ -56,7 +56,7 @@ def run_config_action(options: argparse.Namespace) -> int:
 
 
 def _settings(config: Config) -> dict[str, tuple[object, str]]:
-    """Each dotted key with its value and origin."""
+    """Return each dotted key with its value and origin."""
     values: dict[str, object] = {"home": config.home, "default_compute": config.default_compute}
     for name, compute in config.computes.items():
         fields = {**compute._asdict(), **compute.options}

@@ -67,7 +67,7 @@ _OPTIONS_ELSEWHERE = {
 
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
-    """The error for `verb`, the first of `words` that is no option, and none of worldsize's verbs."""
+    """Return the error for `verb`, the first of `words` that is no option, and none of worldsize's verbs."""
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
@@ -87,8 +87,8 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
 def unknown_words_error(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
-    """The error for words that are left over after the verb's own, such as a misspelt option, or a command without
-    `--`."""
+    """Return the error for words that are left over after the verb's own, such as a misspelt option, or a command
+    without `--`."""
     parser, verb = _innermost_parser(parser, verb, words)
     mine = words[words.index(verb) + 1 :] if verb in STARTING else []
     if verb in STARTING and not extra[0].startswith("-"):
@@ -106,7 +106,7 @@ def unknown_words_error(
 def _innermost_parser(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, str]:
-    """The parser of the verb, or of its action where it has actions of its own; and what it is called."""
+    """Return the parser of the verb, or of its action where it has actions of its own; and what it is called."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             chosen = next((word for word in words if word in action.choices), None)
@@ -139,7 +139,8 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
-    """The error for a script or a program that stands where a job file should; None where it may well be a job file."""
+    """Return the error for a script or a program that stands where a job file should; None where it may well be a job
+    file."""
     from shutil import which
 
     if name.endswith(_SCRIPTS):
@@ -156,8 +157,8 @@ def _script_text(name: str) -> str:
 
 
 def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[str], verb: str) -> str:
-    """The command line that was meant by `words`, where a command begins at the word `first`. Behind it the `unknown`
-    words are the command's, and all others were read as options of worldsize, which stand before `--`."""
+    """Return the command line that was meant by `words`, where a command begins at the word `first`. Behind it the
+    `unknown` words are the command's, and all others were read as options of worldsize, which stand before `--`."""
     start, left = words.index(first), list(unknown)
     moved = []
     for word in words[start + 1 :]:
@@ -173,7 +174,7 @@ def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[st
 
 
 def missing_file_error(name: str) -> NotFound:
-    """The error for a missing job file, with the one that is there under nearly the same name."""
+    """Return the error for a missing job file, with the one that is there under nearly the same name."""
     directory = os.path.dirname(name) or "."
     try:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))

@@ -20,7 +20,7 @@ def table(
     optional: Sequence[str] = (),
     width: int | None = None,
 ) -> list[str]:
-    """The lines of a table; what would break a line, or the columns, is escaped in its cells.
+    """Return the lines of a table; what would break a line, or the columns, is escaped in its cells.
 
     whole     columns that are not shortened, beside the first: the others are, in their middle, the widest first
     optional  columns that are left out, in this order, where there is no room for all
@@ -43,7 +43,8 @@ def table(
 
 
 def _fitted(widths: Mapping[int, int], whole: Collection[int], optional: Sequence[int], most: int) -> dict[int, int]:
-    """The widths of the columns that are shown, together with their gaps no wider than `most`, where that can be."""
+    """Return the widths of the columns that are shown, together with their gaps no wider than `most`, where that can
+    be."""
     least = {name: width if name in whole else min(width, _SHORTEST) for name, width in widths.items()}
     left = list(optional)
     while left and _line_width(least.values()) > most:
@@ -63,7 +64,7 @@ def _line_width(widths: Iterable[int]) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text with its middle left out, where it is longer than `width`."""
+    """Return the text with its middle left out, where it is longer than `width`."""
     if len(text) <= width:
         return text
     head = width // 2

@@ -37,7 +37,7 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
 
 
 def _escaped_text(text: str) -> str:
-    """The whole text, with everything escaped that a terminal would not show as it is: directions, characters without
-    width, blanks of which there are many."""
+    """Return the whole text, with everything escaped that a terminal would not show as it is: directions, characters
+    without width, blanks of which there are many."""
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return re.sub(" {9,}", lambda blanks: f"␣×{len(blanks[0])}", shown)

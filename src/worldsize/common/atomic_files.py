@@ -37,7 +37,7 @@ _HINTS = {
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """The error for people: what could not be written, why in words, and what helps."""
+    """Return the error for people: what could not be written, why in words, and what helps."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
         f"cannot write: {why}",
@@ -47,7 +47,7 @@ def storage_error(error: OSError, path: str) -> StorageError:
 
 
 def printable_text(path: str) -> str:
-    """A path fit for any terminal: undecodable bytes and control characters escaped."""
+    """Return a path fit for any terminal: undecodable bytes and control characters escaped."""
     if path.isprintable():
         return path
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
@@ -78,8 +78,8 @@ def write_json(path: str, value: Any, private: bool = False, reserved: str = "")
 
 
 def file_server_time(directory: str) -> float:
-    """The time in Unix seconds that a file written now in `directory` is dated with: a file server has a clock of its
-    own. OSError where no file can be made."""
+    """Return the time in Unix seconds that a file written now in `directory` is dated with: a file server has a clock
+    of its own. OSError where no file can be made."""
     path = os.path.join(directory, f".time-{os.getpid()}-{os.urandom(4).hex()}")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -168,9 +168,10 @@ def open_regular_file(path: str) -> int:
 
 
 def access_of(path: str) -> tuple[int, int] | None:
-    """The owner of a file, directory or link itself, and the bits of its mode that let others write; None where there
-    is nothing. Where a run's directory was removed from a shared one, others can make a new one of its name, which has
-    another owner, or move one there that they can write to: a change of either value shows it, on any file server."""
+    """Return the owner of a file, directory or link itself, and the bits of its mode that let others write; None where
+    there is nothing. Where a run's directory was removed from a shared one, others can make a new one of its name,
+    which has another owner, or move one there that they can write to: a change of either value shows it, on any file
+    server."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -179,8 +180,8 @@ def access_of(path: str) -> tuple[int, int] | None:
 
 
 def has_same_owner(path: str, other: str) -> bool:
-    """Whether one user owns both. Of two file systems, one may show a user's files as somebody else's, so it cannot be
-    told, and is taken for granted. False where something is missing."""
+    """Return whether one user owns both. Of two file systems, one may show a user's files as somebody else's, so it
+    cannot be told, and is taken for granted. False where something is missing."""
     try:
         here, there = os.lstat(path), os.lstat(other)
     except OSError:
@@ -189,8 +190,8 @@ def has_same_owner(path: str, other: str) -> bool:
 
 
 def read_file(path: str, most: int = -1) -> bytes:
-    """The bytes of a regular file, at most the first `most`. OSError, also where all are asked for and the file is
-    larger than a record ever is: a hole of a terabyte takes no space on a disk."""
+    """Return the bytes of a regular file, at most the first `most`. OSError, also where all are asked for and the file
+    is larger than a record ever is: a hole of a terabyte takes no space on a disk."""
     with open(open_regular_file(path), "rb") as file:
         if most < 0 and os.fstat(file.fileno()).st_size > MAX_RECORD_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
@@ -206,7 +207,7 @@ def read_if_possible(path: str, most: int = -1) -> bytes:
 
 
 def read_tail(path: str, most: int) -> bytes:
-    """The last `most` bytes of a regular file; none where it cannot be read."""
+    """Return the last `most` bytes of a regular file; none where it cannot be read."""
     try:
         with open(open_regular_file(path), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -216,7 +217,8 @@ def read_tail(path: str, most: int) -> bytes:
 
 
 def read_json(path: str) -> Any:
-    """The value in `path`; None where there is no such file. ValueError where it is not JSON in UTF-8; OSError."""
+    """Return the value in `path`; None where there is no such file. ValueError where it is not JSON in UTF-8;
+    OSError."""
     try:
         return json.loads(read_file(path))
     except FileNotFoundError:
@@ -226,7 +228,7 @@ def read_json(path: str) -> Any:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The JSON object in `path`; an empty one where there is none, or it cannot be read."""
+    """Return the JSON object in `path`; an empty one where there is none, or it cannot be read."""
     try:
         value = read_json(path)
     except (OSError, ValueError):

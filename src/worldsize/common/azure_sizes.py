@@ -67,8 +67,8 @@ SIZES = {
 
 
 def azure_size(name: object) -> AzureSize | None:
-    """The size of this name, in letters of either case; None where it is not in the table. Sizes of the HB, HC and HX
-    series with fewer cores (`Standard_HB120-64rs_v3`) have what the whole one has."""
+    """Return the size of this name, in letters of either case; None where it is not in the table. Sizes of the HB, HC
+    and HX series with fewer cores (`Standard_HB120-64rs_v3`) have what the whole one has."""
     if not isinstance(name, str) or len(name) > 80:
         return None
     word = name.strip().lower()

@@ -32,7 +32,7 @@ def note_decision(text: str) -> None:
 
 
 def is_noting() -> bool:
-    """Whether notes are written at all, to be asked before a note is made that takes time."""
+    """Return whether notes are written at all, to be asked before a note is made that takes time."""
     return _write is not None
 
 
@@ -79,7 +79,7 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
 
 
 def _command_text(words: Any) -> str:
-    """The command line with its secrets masked, as a shell takes it."""
+    """Return the command line with its secrets masked, as a shell takes it."""
     import shlex
 
     from worldsize.trust.secrets import mask_argv

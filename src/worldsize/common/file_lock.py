@@ -75,7 +75,7 @@ def read_note(path: str) -> dict[str, Any]:
 
 
 def is_held(path: str) -> bool:
-    """Whether somebody holds the lock at `path`. The file is not made."""
+    """Return whether somebody holds the lock at `path`. The file is not made."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -44,8 +44,8 @@ _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
 def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
-    """The JSON in `path` as `parse` understands it; None where there is no file. DamagedRun, which names the file,
-    where it holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
+    """Return the JSON in `path` as `parse` understands it; None where there is no file. DamagedRun, which names the
+    file, where it holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
     try:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
@@ -71,9 +71,9 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
-    """The named tuple that an object of JSON, or the list of its values, stands for, with the tuples and named tuples
-    that its class declares. What a newer release has added is left out. ValueError for another value; TypeError where a
-    field's value is missing."""
+    """Return the named tuple that an object of JSON, or the list of its values, stands for, with the tuples and named
+    tuples that its class declares. What a newer release has added is left out. ValueError for another value; TypeError
+    where a field's value is missing."""
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if isinstance(value, dict):
         made: Any = kind(**{name: value[name] for name in names if name in value})
@@ -98,8 +98,8 @@ def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
 
 
 def _maker_of(declared: str, module: str) -> Maker | None:
-    """The function that makes the value of a field with this annotation, in a form that `_test_of` knows; None where
-    JSON holds the value as it is."""
+    """Return the function that makes the value of a field with this annotation, in a form that `_test_of` knows; None
+    where JSON holds the value as it is."""
     if declared.startswith("tuple["):
         make = _maker_of(declared[len("tuple[") : declared.rindex(",")], module)
         return lambda value: tuple(value if make is None else map(make, value))
@@ -143,8 +143,8 @@ def check_fields(value: Value) -> Value:
 
 
 def _test_of(declared: str) -> Test:
-    """The test for an annotation, in the forms that worldsize uses: `str | None`, `tuple[int, ...]`, `Mapping[str,
-    str]`."""
+    """Return the test for an annotation, in the forms that worldsize uses: `str | None`, `tuple[int, ...]`,
+    `Mapping[str, str]`."""
     kinds = _alternatives(declared)
     if len(kinds) == 2:  # which most are: quicker than the general case
         one, other = map(_test_of, kinds)
@@ -165,7 +165,7 @@ def _test_of(declared: str) -> Test:
 
 
 def _alternatives(declared: str) -> list[str]:
-    """The alternatives of an annotation; a `|` within brackets belongs to what the brackets hold."""
+    """Return the alternatives of an annotation; a `|` within brackets belongs to what the brackets hold."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(declared):
         depth += (sign == "[") - (sign == "]")

@@ -25,7 +25,7 @@ def to_client_path(path: str, mapped: Mapped) -> str:
 
 
 def is_mapped(path: str, mapped: Mapped) -> bool:
-    """Whether `path`, as this machine calls it, is one that the nodes see."""
+    """Return whether `path`, as this machine calls it, is one that the nodes see."""
     return any(_is_inside(path, ours) for ours, _ in mapped)
 
 

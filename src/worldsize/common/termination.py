@@ -29,7 +29,8 @@ class Termination:
         self.kill_at = _earlier(self.kill_at, now + delay + grace)
 
     def signal_due(self, now: float) -> int | None:
-        """The signal to send now: SIGTERM once, SIGKILL at each call from `kill_at` on, None while nothing is due.
+        """Return the signal to send now: SIGTERM once, SIGKILL at each call from `kill_at` on, None while nothing is
+        due.
 
         A process that was just being started when the others were killed is found only later: hence KILL each time.
         """
@@ -41,11 +42,11 @@ class Termination:
         return signal.SIGTERM
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the grace is over."""
+        """Return whether the grace is over."""
         return self.kill_at is not None and now >= self.kill_at
 
     def deadline(self) -> float | None:
-        """The time from which `signal_due` returns a signal next; None before the first request."""
+        """Return the time from which `signal_due` returns a signal next; None before the first request."""
         return self.kill_at if self._has_sent_term else self.term_at
 
 

@@ -11,8 +11,8 @@ from worldsize.common.atomic_files import read_if_possible
 
 
 def own_umask() -> int:
-    """The umask of this process. Where the system reports it, it is not changed to be read: other threads may make
-    files."""
+    """Return the umask of this process. Where the system reports it, it is not changed to be read: other threads may
+    make files."""
     for line in read_if_possible("/proc/self/status").splitlines():
         if line.startswith(b"Umask:"):
             return int(line.split()[1], 8)

@@ -35,7 +35,7 @@ the compute knows."""
 
 
 def load_node_commands(kind: str) -> ModuleType:
-    """The module for the compute `kind`. ConfigError where this installation is without it."""
+    """Return the module for the compute `kind`. ConfigError where this installation is without it."""
     return load_module(_NODE_COMMANDS[kind], "executing commands on nodes")
 
 
@@ -144,11 +144,11 @@ class Compute(Protocol):
         """Pure: the same job and plan give the same bytes. `files` is called only where they travel."""
 
     def submit(self, submissions: Sequence[Submission]) -> list[Handle]:
-        """The sole creator of native jobs: one run, or all elements of one array in their order. On return the native
-        ids are known, one handle for each.
+        """Return the sole creator of native jobs: one run, or all elements of one array in their order. On return the
+        native ids are known, one handle for each.
 
-        SubmitRejected: refused for good. SubmitAgain: nothing was created, trying again is safe. The run id travels
-        in the native job's name, so that a lost reply is found again.
+        SubmitRejected: refused for good. SubmitAgain: nothing was created, trying again is safe. The run id travels in
+        the native job's name, so that a lost reply is found again.
         """
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:

@@ -124,7 +124,7 @@ class HasNodes(Protocol):
     group_noun: str
 
     def nodes(self) -> list[ComputeNode]:
-        """Every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""
+        """Return every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""
 
 
 class HasNodeLimit(Protocol):
@@ -248,7 +248,7 @@ class HasOutputs(Protocol):
     """
 
     def list_outputs(self, handle: Handle, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-        """The bytes of each file that the run has left so far, by where it belongs. Nothing is fetched."""
+        """Return the bytes of each file that the run has left so far, by where it belongs. Nothing is fetched."""
 
     def fetch_outputs(
         self,

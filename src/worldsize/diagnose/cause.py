@@ -98,7 +98,7 @@ def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None)
 
 
 def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
-    """The cause where no rank failed: what our agents, or the scheduler, have seen."""
+    """Return the cause where no rank failed: what our agents, or the scheduler, have seen."""
     if is_ended_for_hang(evidence):
         return ended_hang_cause(evidence)
     failure = evidence.failure
@@ -124,7 +124,7 @@ def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
 
 
 def _says_same(evidence: RunEvidence, confirming: Sequence[Observation]) -> bool:
-    """Whether the run's message says no more than what confirms its cause."""
+    """Return whether the run's message says no more than what confirms its cause."""
     record = evidence.scheduler
     if evidence.message == (record.message if record is not None else CANCELLED_MESSAGE):
         return True
@@ -143,8 +143,8 @@ def _words_of(confirming: Sequence[Observation], evidence: RunEvidence) -> tuple
 
 
 def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """A rank, or what it had started, that was killed while the kernel, or the scheduler, counted a kill for want of
-    memory."""
+    """Return a rank, or what it had started, that was killed while the kernel, or the scheduler, counted a kill for
+    want of memory."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]
@@ -167,8 +167,8 @@ def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | None) -> bool:
-    """Whether it tells of a kill for want of memory, at the time of the failure where it has a time: the kernel's own
-    are not exact. Where both name a process, of the worker."""
+    """Return whether it tells of a kill for want of memory, at the time of the failure where it has a time: the
+    kernel's own are not exact. Where both name a process, of the worker."""
     if each.id != "host-memory" or each.role != Role.CONFIRMATION:
         return False
     killed, named = re.search(r"Killed process (\d+)", each.text), _WORKERS.search(worker.text if worker else "")
@@ -178,13 +178,13 @@ def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | No
 
 
 def _may_be_kill(worker: Observation) -> bool:
-    """Whether a worker's end may be a KILL: no other signal, and no code of its own, is named."""
+    """Return whether a worker's end may be a KILL: no other signal, and no code of its own, is named."""
     return worker.match.meaning in (worker.match.signature.meaning, worker.match.signature.meaning + ": Killed")
 
 
 def _raised_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """The root that has ended a rank first, by the head's clock; of those whose order the clocks leave open, that of
-    the rank whose failure was seen first."""
+    """Return the root that has ended a rank first, by the head's clock; of those whose order the clocks leave open,
+    that of the rank whose failure was seen first."""
     failure = evidence.failure
     assert failure is not None
     roots = [each for each in _roots(said) if each.raised]
@@ -241,7 +241,7 @@ def _roots(said: Sequence[Observation]) -> list[Observation]:
 
 
 def lead_is_sure(first: Observation, second: Observation, evidence: RunEvidence) -> bool:
-    """Whether `first` was the earlier of the two, as far as the clocks of their nodes are known."""
+    """Return whether `first` was the earlier of the two, as far as the clocks of their nodes are known."""
     if first.time is None or second.time is None or first.node == second.node:
         return True
     return second.time - first.time > clock_uncertainty(evidence, first.node, second.node)
@@ -253,8 +253,8 @@ def clock_uncertainty(evidence: RunEvidence, *nodes: int | None) -> float:
 
 
 def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause | None:
-    """A root that the rank that failed first has printed; what it printed before it ended by a cascade, or was killed,
-    may be anything."""
+    """Return a root that the rank that failed first has printed; what it printed before it ended by a cascade, or was
+    killed, may be anything."""
     if any(each.raised for each in own):
         return None
     printed = [each for each in own if is_root(each)]
@@ -262,8 +262,8 @@ def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause |
 
 
 def _earlier_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """A root of another rank, no later than the failure that was the first to be seen; none where that rank ended with
-    a code of its own, and told of no other."""
+    """Return a root of another rank, no later than the failure that was the first to be seen; none where that rank
+    ended with a code of its own, and told of no other."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]

@@ -18,8 +18,8 @@ def calls_given_up(evidence: RunEvidence) -> dict[int, Call]:
 
 
 def missing_ranks(evidence: RunEvidence, waiting: Sequence[int]) -> tuple[int, ...]:
-    """The ranks that did not come where `waiting` waited: those that the watchdog saw elsewhere, else those that said
-    nothing of it. None where these are not the fewer: the run may have ended before all had spoken."""
+    """Return the ranks that did not come where `waiting` waited: those that the watchdog saw elsewhere, else those that
+    said nothing of it. None where these are not the fewer: the run may have ended before all had spoken."""
     odd = odd_ranks(calls_given_up(evidence))
     if odd:
         return tuple(odd)

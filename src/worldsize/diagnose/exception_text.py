@@ -14,8 +14,8 @@ _LONGEST = 4000
 
 
 def without_frames(text: str) -> str:
-    """The text without the frames of the tracebacks that it holds, as those of a DataLoader's workers: the code in them
-    says nothing of what happened."""
+    """Return the text without the frames of the tracebacks that it holds, as those of a DataLoader's workers: the code
+    in them says nothing of what happened."""
     kept, is_inside = [], False
     for line in text.split("\n"):
         is_frame = is_inside and line[:1].isspace()
@@ -26,8 +26,8 @@ def without_frames(text: str) -> str:
 
 
 def direct_cause(text: str, log: Sequence[Line]) -> str:
-    """The text of the exception from which the uncaught one, `text`, was raised (`raise … from …`), as its traceback in
-    the log has it; "" for none. The log's lines are those that are not empty."""
+    """Return the text of the exception from which the uncaught one, `text`, was raised (`raise … from …`), as its
+    traceback in the log has it; "" for none. The log's lines are those that are not empty."""
     first = text.partition("\n")[0].rstrip()
     lines = [line.text.rstrip() for line in log]
     end = next((index for index in reversed(range(len(lines))) if first and lines[index] == first), 0)

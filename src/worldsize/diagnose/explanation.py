@@ -127,7 +127,8 @@ def _is_cause(each: Observation, cause: Cause) -> bool:
 
 
 def _is_elsewhere(each: Observation, cause: Cause) -> bool:
-    """Whether it is what another rank only printed, before: it has nothing to do with the cause that is known."""
+    """Return whether it is what another rank only printed, before: it has nothing to do with the cause that is
+    known."""
     if each.role != Role.ROOT or each.raised or each.time is None or cause.time is None or cause.standing == UNKNOWN:
         return False
     whose = set(each.match.whose or each.ranks)
@@ -143,7 +144,8 @@ def _is_later(each: Observation, cause: Cause) -> bool:
 
 
 def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> list[Link]:
-    """The ranks that went on until worldsize ended them, or, where no rank had failed, the scheduler's TERM did."""
+    """Return the ranks that went on until worldsize ended them, or, where no rank had failed, the scheduler's TERM
+    did."""
     with_job = by_scheduler and not cause.ranks
     ended = [end for end in evidence.ends if end.stopped or (with_job and end.code == _TERM_CODE)]
     stopped = [end for end in ended if end.rank not in cause.ranks and not end.exception]

@@ -40,12 +40,14 @@ def stuck_cause(evidence: RunEvidence) -> Cause | None:
 
 
 def is_ended_for_hang(evidence: RunEvidence) -> bool:
-    """Whether the watchdog has ended the run, rather than `hang_timeout`, which is about ranks that ended with 0."""
+    """Return whether the watchdog has ended the run, rather than `hang_timeout`, which is about ranks that ended with
+    0."""
     return evidence.reason == Reason.HANG and evidence.message.startswith(SILENT)
 
 
 def ended_hang_cause(evidence: RunEvidence) -> Cause:
-    """The cause of a run that the watchdog has ended; if its `hang.json` cannot be read, the run's message alone."""
+    """Return the cause of a run that the watchdog has ended; if its `hang.json` cannot be read, the run's message
+    alone."""
     if evidence.hang is not None:
         return _cause_of(evidence.hang, evidence)
     time = evidence.failure.time or None if evidence.failure is not None else None
@@ -55,9 +57,9 @@ def ended_hang_cause(evidence: RunEvidence) -> Cause:
 def timed_out_hang_cause(
     evidence: RunEvidence, said: Sequence[Observation], roots: Sequence[Observation]
 ) -> Cause | None:
-    """The hang that led to time-outs of collective calls. None if no hang names a rank, if the run went on before the
-    time-outs, or if the messages of the ranks contradict the hang or tell more. `roots`: those of `said` that can be
-    the cause."""
+    """Return the hang that led to time-outs of collective calls. None if no hang names a rank, if the run went on
+    before the time-outs, or if the messages of the ranks contradict the hang or tell more. `roots`: those of `said`
+    that can be the cause."""
     hang = evidence.hang
     waited = [each for each in said if each.id in _TIMED_OUT]
     if hang is None or not hang.ranks or not waited or _went_on_before(hang, waited):
@@ -78,15 +80,15 @@ def had_stood_still(evidence: RunEvidence) -> str:
 
 
 def _went_on_before(hang: Hang, waited: Sequence[Observation]) -> bool:
-    """Whether the run was seen to go on before the first rank said that it had waited too long: to say that is a sign
-    of life, too."""
+    """Return whether the run was seen to go on before the first rank said that it had waited too long: to say that is a
+    sign of life, too."""
     first = min((each.time for each in waited if each.time is not None), default=None)
     return hang.resumed is not None and (first is None or hang.resumed < first - PRINTED_BEFORE)
 
 
 def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> bool:
-    """Whether the messages of the ranks and of NCCL's watchdog agree with the hang: they name no other rank, and no
-    rank that did not enter a call timed out in one."""
+    """Return whether the messages of the ranks and of NCCL's watchdog agree with the hang: they name no other rank, and
+    no rank that did not enter a call timed out in one."""
     named = {rank for each in said if each.id in _TIMED_OUT and each.role == Role.CASCADE for rank in each.match.whose}
     odd = odd_ranks(calls_given_up(evidence))
     own = set(hang.ranks)
@@ -97,8 +99,8 @@ def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> b
 
 
 def _tells_more(hang: Hang, evidence: RunEvidence, roots: Sequence[Observation]) -> bool:
-    """Whether something else tells why the named ranks kept the others waiting: they had ended with 0, or one of them
-    had printed a cause."""
+    """Return whether something else tells why the named ranks kept the others waiting: they had ended with 0, or one of
+    them had printed a cause."""
     ended = {end.rank for end in evidence.ends if end.code == 0}
     return ended.issuperset(hang.ranks) or any(not each.raised and set(each.ranks) & set(hang.ranks) for each in roots)
 

@@ -19,8 +19,8 @@ _OF_EXCEPTION = 1
 
 
 def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
-    """Whether it was an exception of this time that ended the rank: a shell may go on after a program that failed, and
-    end with a code of its own. A time of 0 is none."""
+    """Return whether it was an exception of this time that ended the rank: a shell may go on after a program that
+    failed, and end with a code of its own. A time of 0 is none."""
     if not time:
         return end.code != 0
     if end.code == 0 or _went_on_after(time, log):
@@ -29,13 +29,13 @@ def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
 
 
 def _went_on_after(time: float, log: Sequence[Line]) -> bool:
-    """Whether the rank wrote more than its last words long after this time."""
+    """Return whether the rank wrote more than its last words long after this time."""
     last = log[-_LINES_OF_WORK].time if len(log) >= _LINES_OF_WORK else None
     return last is not None and last - time > _WORKING
 
 
 def is_past(index: int, log: Sequence[Line]) -> bool:
-    """Whether the rank went on after this line of its log: then that says nothing of its end."""
+    """Return whether the rank went on after this line of its log: then that says nothing of its end."""
     time = log[index].time
     if time is not None and _went_on_after(time, log):
         return True

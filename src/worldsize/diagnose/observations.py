@@ -50,7 +50,8 @@ _RECORDS = {
 
 
 def observations(evidence: RunEvidence) -> list[Observation]:
-    """All that the evidence says, in the order of time, what has no time last. The same of several ranks is one."""
+    """Return all that the evidence says, in the order of time, what has no time last. The same of several ranks is
+    one."""
     found = [*_of_ranks(evidence), *_of_machines(evidence)]
     return sorted(_folded(found), key=lambda each: (each.time is None, each.time or 0.0))
 
@@ -72,35 +73,35 @@ def _of_ranks(evidence: RunEvidence) -> Iterator[Observation]:
 
 
 def _until(ended: float | None, said: Sequence[Observation]) -> list[Observation]:
-    """A rank's lines, none of which it wrote after its end: times of lines may be late."""
+    """Return a rank's lines, none of which it wrote after its end: times of lines may be late."""
     if ended is None:
         return list(said)
     return [each if each.time is None else each._replace(time=min(each.time, ended)) for each in said]
 
 
 def _is_told_by(raised: Observation, printed: Observation) -> bool:
-    """Whether a line of the rank only tells of what ended it: it says the same, or is of the exception from which that
-    one was made, or of the abort by which it ended the rank."""
+    """Return whether a line of the rank only tells of what ended it: it says the same, or is of the exception from
+    which that one was made, or of the abort by which it ended the rank."""
     if printed.id in (raised.id, *_RAISED_FROM_BETTER) or (printed.id == "native-abort" and _is_thrown(raised.text)):
         return True
     return _is_part(printed.text, raised.text)
 
 
 def _without_parts(said: Sequence[Observation]) -> list[Observation]:
-    """A rank's lines without those of exceptions from which another one was made, which says more."""
+    """Return a rank's lines without those of exceptions from which another one was made, which says more."""
     roots = [each for each in said if is_root(each)]
     return [each for each in said if is_root(each) or not any(_is_part(each.text, root.text) for root in roots)]
 
 
 def _is_part(text: str, other: str) -> bool:
-    """Whether the message of an exception is a part of another one's."""
+    """Return whether the message of an exception is a part of another one's."""
     message = text.partition(": ")[2].strip()
     return bool(message) and message in other
 
 
 def _raised_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """The exception that ended the rank. Where it is none of the tables, or says less than the one that it was raised
-    from, it is taken for that one."""
+    """Return the exception that ended the rank. Where it is none of the tables, or says less than the one that it was
+    raised from, it is taken for that one."""
     raised = end.exception
     if raised is None:
         return None
@@ -129,7 +130,7 @@ def _meaning_of_exception(text: str, shown: str) -> str:
 
 
 def _shortened(text: str, match: Match | None) -> str:
-    """The text; where it is its later lines that say something, the first sentence and that line."""
+    """Return the text; where it is its later lines that say something, the first sentence and that line."""
     first, _, others = text.partition("\n")
     if match is None or not others or not match.line or first.startswith(match.line):
         return text
@@ -140,8 +141,8 @@ def _shortened(text: str, match: Match | None) -> str:
 
 
 def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
-    """The ends of ranks. Of a task of a batch script's own srun the failure alone tells the end; the script, which is
-    in rank 0's place, ends with the same code."""
+    """Yield the ends of ranks. Of a task of a batch script's own srun the failure alone tells the end; the script,
+    which is in rank 0's place, ends with the same code."""
     failure = evidence.failure
     ends = {end.rank: end for end in evidence.ends}
     task = ends.get(-1 if failure is None or failure.rank is None else failure.rank)
@@ -155,7 +156,7 @@ def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
 
 
 def _signal_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """The signal that ended the rank, where nobody of ours had sent it."""
+    """Return the signal that ended the rank, where nobody of ours had sent it."""
     name = None if end.stopped else SIGNALS.get(end.code or 0)
     by_scheduler = evidence.failure is None or evidence.failure.rank is None
     if name is None or (name == "terminated" and by_scheduler):
@@ -183,7 +184,7 @@ def _is_thrown(text: str) -> bool:
 
 
 def _with_words(signal: Observation, said: Observation) -> Observation:
-    """The signal with what the program had to say of it before."""
+    """Return the signal with what the program had to say of it before."""
     return signal._replace(text=f"{signal.text}: {said.text.strip()}", file=said.file, offset=said.offset)
 
 
@@ -237,14 +238,14 @@ def _matched(lines: Iterable[Line], evidence: RunEvidence) -> Iterator[tuple[int
 
 
 def _head_time(time: float | None, node: int, evidence: RunEvidence) -> float | None:
-    """A time of a node's clock by the head's."""
+    """Return a time of a node's clock by the head's."""
     offset = evidence.offsets.get(node)
     return time if time is None or offset is None else time - offset.seconds
 
 
 def _folded(found: Sequence[Observation]) -> list[Observation]:
-    """The same said by several ranks as one: by those that it ended, and by those that went on. Of cascades the words
-    do not matter, but for whom they name, nor of what each rank tells from its own side."""
+    """Return the same said by several ranks as one: by those that it ended, and by those that went on. Of cascades the
+    words do not matter, but for whom they name, nor of what each rank tells from its own side."""
     same: dict[tuple[Any, ...], list[Observation]] = {}
     for each in found:
         is_same = each.role == Role.CASCADE or each.id in _SHARED
@@ -266,5 +267,5 @@ def _without_numbers(text: str) -> str:
 
 
 def is_root(observation: Observation) -> bool:
-    """Whether it can be the cause."""
+    """Return whether it can be the cause."""
     return observation.role == Role.ROOT

@@ -54,18 +54,18 @@ def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
 
 
 def _last_words(rank: int | None, evidence: RunEvidence) -> str:
-    """The last line of a rank that holds a word; "" for none."""
+    """Return the last line of a rank that holds a word; "" for none."""
     lines = () if rank is None else evidence.lines.get(rank, ())
     return next((line.text.strip() for line in reversed(lines) if re.search(r"\w", line.text)), "")
 
 
 def _has_lost_rank(lost: Observation, evidence: RunEvidence) -> bool:
-    """Whether a rank beside those that lost a peer has ended by itself, or may have."""
+    """Return whether a rank beside those that lost a peer has ended by itself, or may have."""
     return any(end.rank not in lost.ranks and not end.stopped for end in evidence.ends)
 
 
 def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> Cause:
-    """The observation as a cause; of one node alone where agents of others have found there what was missing."""
+    """Return the observation as a cause; of one node alone where agents of others have found there what was missing."""
     row = each.match.signature
     name, sentence, reasons = row.id, each.match.meaning, [each.text.strip()]
     elsewhere = _nodes_that_have_it(each, evidence) if row.id in _PLACES else ()
@@ -79,7 +79,7 @@ def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> C
 
 
 def _nodes_that_have_it(each: Observation, evidence: RunEvidence) -> tuple[int, ...]:
-    """The other nodes that have found what was missing; none where one of them misses it, too."""
+    """Return the other nodes that have found what was missing; none where one of them misses it, too."""
     answers = {
         node: answer.found
         for node, answer in evidence.compared.items()

@@ -29,7 +29,7 @@ def early_exit_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause
 
 
 def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """The ranks that others waited for in a collective call until that timed out."""
+    """Return the ranks that others waited for in a collective call until that timed out."""
     waited = [each for each in said if each.id == "collective-timeout"]
     named = next((each for each in said if each.role == Role.CASCADE and each.match.whose), None)
     if named is not None:
@@ -60,5 +60,5 @@ def _named_cause(each: Observation, evidence: RunEvidence) -> Cause:
 
 
 def node_of(rank: int, evidence: RunEvidence) -> int | None:
-    """The node of a rank."""
+    """Return the node of a rank."""
     return next((end.node for end in evidence.ends if end.rank == rank), None)

@@ -82,7 +82,7 @@ class Activation(NamedTuple):
         )
 
     def has_effect(self) -> bool:
-        """Whether there is anything to put in force."""
+        """Return whether there is anything to put in force."""
         return bool(self.lines() or self.modules)
 
     def shell_lines(self) -> list[str]:
@@ -124,7 +124,8 @@ def activation(
     closed = {name: is_told(name, value) for name, value in variables.items() if value is not None}
 
     def holds_secret(text: str) -> bool:
-        """Whether a variable that `text` names holds a secret: one that the spec sets later is still `environ`'s."""
+        """Return whether a variable that `text` names holds a secret: one that the spec sets later is still
+        `environ`'s."""
         named = [match[1] or match[2] for match in re.finditer(_VARIABLE, text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
@@ -176,7 +177,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    """The shell scripts in a directory, in order; none where it is missing or cannot be read."""
+    """Return the shell scripts in a directory, in order; none where it is missing or cannot be read."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -189,7 +190,7 @@ def _join_paths(directories: tuple[str, ...]) -> str:
 
 
 def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The directories and files in the values of variables that decide what is executed."""
+    """Return the directories and files in the values of variables that decide what is executed."""
     found: list[str] = []
     for name, separators in _SEPARATORS.items():
         parts = [variables.get(name) or ""]

@@ -66,8 +66,8 @@ def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_trusted_prefix(prefix: str) -> bool:
-    """Whether an environment that was found by its name is the one that the user means: it belongs to this user, to
-    root or to a trusted owner; or it is in a tree of one owner to which nobody else can write, and which lies where
+    """Return whether an environment that was found by its name is the one that the user means: it belongs to this user,
+    to root or to a trusted owner; or it is in a tree of one owner to which nobody else can write, and which lies where
     nobody else could have put it. False also where its directories cannot be read."""
     try:
         place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link is anybody else's
@@ -93,7 +93,7 @@ def inspect_prefix(prefix: str) -> ExistingEnvironment | None:
 
 
 def venv_home(prefix: str) -> str | None:
-    """The directory of the Python that a virtual environment was made of, by its own word; None for others."""
+    """Return the directory of the Python that a virtual environment was made of, by its own word; None for others."""
     try:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
     except (OSError, ValueError):
@@ -111,8 +111,8 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
-    """The version of a prefix's Python by its files, without executing anything; None where they do not tell. The
-    target of the link bin/python counts before the directories in lib, of which there may be several."""
+    """Return the version of a prefix's Python by its files, without executing anything; None where they do not tell.
+    The target of the link bin/python counts before the directories in lib, of which there may be several."""
     target = os.path.basename(os.path.realpath(os.path.join(prefix, "bin", "python")))
     named = re.fullmatch(_LIB, target)
     if named:
@@ -140,7 +140,7 @@ def _environment_at(path: str) -> ExistingEnvironment:
 
 
 def _environment_of_python(path: str) -> ExistingEnvironment:
-    """The environment whose bin/python is the interpreter at `path`. UsageError where there is none."""
+    """Return the environment whose bin/python is the interpreter at `path`. UsageError where there is none."""
     directory, name = os.path.split(os.path.abspath(path))
     found = inspect_prefix(os.path.dirname(directory)) if os.path.basename(directory) == "bin" else None
     if found is not None and os.path.realpath(found.python) == os.path.realpath(path):
@@ -179,7 +179,7 @@ def _conda_roots(environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    """The prefixes that conda has written down; none where its file is missing or cannot be read."""
+    """Return the prefixes that conda has written down; none where its file is missing or cannot be read."""
     home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
@@ -189,7 +189,7 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 
 
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
-    """The error with the nearest name; directories that cannot be read suggest none."""
+    """Return the error with the nearest name; directories that cannot be read suggest none."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     known = dict.fromkeys(own)

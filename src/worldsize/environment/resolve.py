@@ -67,7 +67,7 @@ def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
 def _resolve_contents(
     spec: EnvironmentSpec, config: Config, depth: int, says_something: bool = True
 ) -> ResolvedEnvironment:
-    """The environment that a mapping in a job, or a file, describes: the same text means the same in both."""
+    """Return the environment that a mapping in a job, or a file, describes: the same text means the same in both."""
     spec = _with_file_contents(spec)
     if spec == EnvironmentSpec(name=spec.name):
         what = "says nothing that can be built here: the command runs in the current Python"

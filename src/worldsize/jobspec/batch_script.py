@@ -18,28 +18,28 @@ class ScriptReader(Protocol):
     what sbatch would refuse."""
 
     def load_script(self, path: str, cwd: str, code: str | None = None) -> LoadedJob:
-        """The job that the script in the file `path` asks for when it is submitted in `cwd`; `code`: another directory
-        to run in."""
+        """Return the job that the script in the file `path` asks for when it is submitted in `cwd`; `code`: another
+        directory to run in."""
 
     def with_script_values(
         self, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems
     ) -> dict[str, Any]:
-        """The values of a job file's keys with those that only its `batch_script` says."""
+        """Return the values of a job file's keys with those that only its `batch_script` says."""
 
     def sbatch_options(self, job: Job) -> list[tuple[str, str | None]]:
         """What the script of a job says to sbatch, where the job itself does not say otherwise, by long names."""
 
     def gpu_count(self, job: Job) -> int:
-        """The GPUs of each node that a job with a script asks for; 0 for none."""
+        """Return the GPUs of each node that a job with a script asks for; 0 for none."""
 
 
 def looks_like_batch_script(name: str, head: str) -> bool:
-    """Whether a file is to be taken for a batch script, from its name and its beginning."""
+    """Return whether a file is to be taken for a batch script, from its name and its beginning."""
     if name.endswith((".slurm", ".sbatch")):
         return True
     return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
 
 
 def script_reader() -> ScriptReader:
-    """The wing's reader of batch scripts. ConfigError where this installation knows no batch scripts."""
+    """Return the wing's reader of batch scripts. ConfigError where this installation knows no batch scripts."""
     return cast(ScriptReader, load_module(_READER, WHAT))

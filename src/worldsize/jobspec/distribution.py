@@ -39,7 +39,7 @@ class Distribution(Protocol):
         """Its keys in a job file: what each takes, what it means."""
 
     def world_size(self, instances: int) -> int:
-        """How many ranks it has on so many nodes."""
+        """Return how many ranks it has on so many nodes."""
 
     def arrange(self, instances: int) -> Arrangement:
         """Who runs where, and how it is started. Raises PlanError where the roles do not fit."""
@@ -95,7 +95,7 @@ def _load_entry_point(name: str) -> type[Distribution]:
 
 
 def kind_names(said: str) -> tuple[str, ...]:
-    """The names among which `said` is to be found, in any case, or all there are."""
+    """Return the names among which `said` is to be found, in any case, or all there are."""
     return tuple(_HOMES) if said.lower() in _HOMES else tuple(DISTRIBUTIONS)
 
 

@@ -19,7 +19,7 @@ _LONGEST_KEY = 1000
 
 
 def job_tree(job: Job) -> dict[str, Any]:
-    """The keys of `job` that differ from their defaults, as plain values: what a file would say."""
+    """Return the keys of `job` that differ from their defaults, as plain values: what a file would say."""
     tree = _non_default_values(job)
     tree.pop("source", None)
     tree.pop("batch_source", None)
@@ -68,7 +68,7 @@ def dump_job(job: Job) -> str:
 
 
 def dump_tree(tree: Mapping[str, Any]) -> str:
-    """A job's keys, as `job_tree` has them, as YAML text."""
+    """Return a job's keys, as `job_tree` has them, as YAML text."""
     lines: list[str] = []
     _write_mapping(tree, "", lines)
     return "\n".join(lines) + "\n"
@@ -99,7 +99,7 @@ def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
 
 
 def _is_block(text: str) -> bool:
-    """Whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
+    """Return whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
     body = text.removesuffix("\n")
     return "\n" in body and body == body.strip() and all(line.isprintable() for line in body.split("\n"))
 
@@ -130,7 +130,7 @@ def _text(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text may stand without quotes: words that YAML takes for nothing else."""
+    """Return whether the text may stand without quotes: words that YAML takes for nothing else."""
     return (
         text[:1] in _PLAIN_FIRST
         and _PLAIN.issuperset(text)

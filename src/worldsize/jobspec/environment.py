@@ -102,29 +102,31 @@ class EnvironmentSpec(NamedTuple):
 
 
 def is_version(text: str) -> bool:
-    """Whether `python: text` says which Python to take, rather than one that exists: 3.11, python3.11, >=3.10."""
+    """Return whether `python: text` says which Python to take, rather than one that exists: 3.11, python3.11,
+    >=3.10."""
     return re.fullmatch(_VERSION, text.strip().removeprefix("python")) is not None
 
 
 def is_azure_name(text: str) -> bool:
-    """Whether `environment: text` can only be one of the service's: azureml:…, AzureML-…, NAME:VERSION, NAME@LABEL."""
+    """Return whether `environment: text` can only be one of the service's: azureml:…, AzureML-…, NAME:VERSION,
+    NAME@LABEL."""
     return re.match(_AZURE, text) is not None and not is_path(text)
 
 
 def is_path(text: str) -> bool:
-    """Whether a text names a file or directory rather than an environment of that name."""
+    """Return whether a text names a file or directory rather than an environment of that name."""
     if is_remote(text):
         return False
     return text.startswith(("file:", ".", "~")) or os.sep in text or text.endswith(FILE_ENDINGS)
 
 
 def is_packed_name(text: str) -> bool:
-    """Whether a path that stands for an environment can only be a packed one's."""
+    """Return whether a path that stands for an environment can only be a packed one's."""
     return text.endswith(".tar.gz")
 
 
 def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
-    """The spec that a mapping with the keys of jobspec/keys/environment.py means; it was read, and so is sound.
+    """Return the spec that a mapping with the keys of jobspec/keys/environment.py means; it was read, and so is sound.
 
     A `conda_file` that is a path becomes `file`; its content becomes channels, conda and pip.
     """

@@ -46,7 +46,8 @@ def resolve_expressions(
 
 
 def input_text(value: InputValue) -> str:
-    """An input as a command sees it: a literal as Python writes it (True, 1e-05), data as its path, "" without one.
+    """Return an input as a command sees it: a literal as Python writes it (True, 1e-05), data as its path, "" without
+    one.
 
     Booleans and numbers are written as Azure's own client sends them to its service.
     """

@@ -16,7 +16,7 @@ _NAMES = {"integer": "a whole number", "number": "a number", "boolean": "true or
 
 
 def is_value_type(kind: InputType) -> bool:
-    """Whether the input takes values, and no data."""
+    """Return whether the input takes values, and no data."""
     return kind.type in _NAMES
 
 

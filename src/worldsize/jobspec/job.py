@@ -36,7 +36,7 @@ class AssetTypes:
 
 
 def short_text(value: object, limit: int = 30) -> str:
-    """The value as Python writes it, in one short line and without secrets."""
+    """Return the value as Python writes it, in one short line and without secrets."""
     from worldsize.trust.secrets import mask_text
 
     text = mask_text(value) if isinstance(value, str) else value
@@ -44,7 +44,7 @@ def short_text(value: object, limit: int = 30) -> str:
 
 
 def _short_fields(value: Input | Output | Data) -> str:
-    """A call that makes such a value, of the fields that are not as by default; but for its description."""
+    """Return a call that makes such a value, of the fields that are not as by default; but for its description."""
     named = zip(value._fields, value, strict=True)
     given = [each for each in named if each[0] != "description" and each[1] != value._field_defaults[each[0]]]
     return f"{type(value).__name__}({', '.join(f'{name}={short_text(each)}' for name, each in given)})"
@@ -240,18 +240,18 @@ ElementValues = Mapping[str, Literal]
 
 
 def has_search(job: Job) -> bool:
-    """Whether it asks for trials, and not for one run of a launcher that searches itself."""
+    """Return whether it asks for trials, and not for one run of a launcher that searches itself."""
     return job.autotune is not None and job.autotune.get("by") != "deepspeed"
 
 
 def is_array_job(job: Job) -> bool:
-    """Whether it asks for an array of runs, be it of one, and not for a run of its own."""
+    """Return whether it asks for an array of runs, be it of one, and not for a run of its own."""
     return bool(job.matrix) or job.count is not None or has_search(job)
 
 
 def element_values(job: Job) -> list[ElementValues]:
-    """The inputs of each run, in the order written: the last name of a matrix varies fastest; of a run of its own none
-    vary."""
+    """Return the inputs of each run, in the order written: the last name of a matrix varies fastest; of a run of its
+    own none vary."""
     if not job.matrix:
         return [{}] * (job.count or 1)
     from itertools import product
@@ -260,12 +260,12 @@ def element_values(job: Job) -> list[ElementValues]:
 
 
 def element_job(job: Job, values: ElementValues) -> Job:
-    """The job of one of the runs."""
+    """Return the job of one of the runs."""
     return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
 
 
 def command_text(argv: tuple[str, ...]) -> str:
-    """The words as a shell command that means the same: the `command` of a job that has an `argv`."""
+    """Return the words as a shell command that means the same: the `command` of a job that has an `argv`."""
     import shlex
 
     return shlex.join(argv)
@@ -279,7 +279,8 @@ class LoadedJob(NamedTuple):
     lines: Mapping[str, int] = {}
 
     def where(self, path: str) -> str:
-        """The place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent otherwise."""
+        """Return the place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent
+        otherwise."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         return f"{self.job.source}:{self.lines[path]}" if path else self.job.source

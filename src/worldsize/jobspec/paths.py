@@ -16,17 +16,17 @@ _REMOTE = r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://"
 
 
 def is_remote(path: str) -> bool:
-    """Whether `path` names something on a service: azureml:…, or a URI."""
+    """Return whether `path` names something on a service: azureml:…, or a URI."""
     return ":" in path and re.match(_REMOTE, path) is not None and not path.startswith("file:")
 
 
 def is_fetchable(uri: str) -> bool:
-    """Whether a URI may be tried: azureml's own lead nowhere without the service."""
+    """Return whether a URI may be tried: azureml's own lead nowhere without the service."""
     return "://" in uri and not uri.lower().startswith("azureml:")
 
 
 def is_malformed(path: str) -> bool:
-    """Whether `path` begins like a URI that cannot be taken apart: http://[anna@host."""
+    """Return whether `path` begins like a URI that cannot be taken apart: http://[anna@host."""
     if not is_remote(path):
         return False
     from urllib.parse import urlsplit
@@ -52,7 +52,7 @@ def _expand_home(path: str) -> str:
 
 
 def current_directory(origin: str) -> str:
-    """The current directory. Raises JobError when it no longer exists."""
+    """Return the current directory. Raises JobError when it no longer exists."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -60,7 +60,7 @@ def current_directory(origin: str) -> str:
 
 
 def printable_path(path: str) -> str:
-    """A file's name for messages: undecodable bytes are shown as \\x.., control characters escaped."""
+    r"""Return a file's name for messages: undecodable bytes are shown as \x.., control characters escaped."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
 

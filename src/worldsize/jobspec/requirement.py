@@ -39,7 +39,7 @@ class RequirementParts(NamedTuple):
 
 
 def split_requirement(line: str) -> RequirementParts:
-    """The line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
+    """Return the line's parts: `foo @ ../tree`, `./tree[all]; python_version > "3"`, `-e ../tree`."""
     text = line.strip()
     before = re.match(_EDITABLE, text) or re.match(_NAME_BEFORE, text)
     if before is None and (text.startswith("-") or _is_of_index(text)):
@@ -52,7 +52,7 @@ def split_requirement(line: str) -> RequirementParts:
 
 
 def _is_of_index(text: str) -> bool:
-    """Whether the line names a package, as far as it says anything."""
+    """Return whether the line names a package, as far as it says anything."""
     if re.fullmatch(_ARCHIVE, text) or text.startswith(".") or re.match(_ADDRESS, text):
         return False
     return re.fullmatch(_OF_INDEX, text) is not None or "/" not in text
@@ -63,7 +63,7 @@ def is_editable(line: str) -> bool:
 
 
 def absolute_requirement(line: str, base: str) -> str:
-    """A line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
+    """Return a line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
     variable are left as they are."""
     text = line.strip()
     option = re.fullmatch(_INCLUDE, text)

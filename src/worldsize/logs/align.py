@@ -36,7 +36,7 @@ class Lane:
         return self.keys[self.pos : self.pos + count]
 
     def part(self, count: int) -> Lane:
-        """The next `count` lines as a lane of their own."""
+        """Return the next `count` lines as a lane of their own."""
         end = self.pos + count
         keys = self.keys[self.pos : end]
         return Lane(self.rank, keys, keys if self.lines is self.keys else self.lines[self.pos : end])
@@ -90,7 +90,8 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def find_common(lanes: Sequence[Lane]) -> list[int] | None:
-    """How many lines of each lane stand before the nearest line that all of them have; None: there is none near."""
+    """Return how many lines of each lane stand before the nearest line that all of them have; None: there is none
+    near."""
     longest = max([lane.lines_left for lane in lanes])
     for window in (8, 64, LOOKAHEAD):
         common = set(lanes[0].next_keys(window))

@@ -44,7 +44,7 @@ class LiveLane(Lane):
             self._arrivals.popleft()
 
     def arrived_count(self, time: float) -> int:
-        """How many of the lines left had come by then."""
+        """Return how many of the lines left had come by then."""
         count = 0
         for end, arrival, _ in self._arrivals:
             if arrival > time:

@@ -31,8 +31,8 @@ _AT_ONCE = 8 << 20
 def open_logs(
     paths: RunPaths, ranks: Sequence[int], tail: int | None, since: float | None = None
 ) -> dict[int, RankLog]:
-    """The ranks' logs, from their last `tail` lines on, and from what they wrote `since` a time; None: from their
-    beginning."""
+    """Return the ranks' logs, from their last `tail` lines on, and from what they wrote `since` a time; None: from
+    their beginning."""
     found = ((rank, paths.rank_log(rank)) for rank in ranks)
     logs = {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
     if since is not None:

@@ -64,7 +64,7 @@ class RankLog:
         self._shown: str | None = None
 
     def read(self, now: float = 0.0, limit: int = CHUNK) -> list[str]:
-        """The lines that came to their end, out of at most `limit` new bytes, as `split_lines` gives them.
+        """Return the lines that came to their end, out of at most `limit` new bytes, as `split_lines` gives them.
 
         A line without its newline waits for it, with two exceptions: what exceeds 64 KiB of it is given in pieces, and
         of a progress bar (a line rewritten with carriage returns) the latest state is given as a line once a second of
@@ -78,7 +78,7 @@ class RankLog:
         return lines + self._progress(now) if self._rewriting else lines
 
     def read_bytes(self) -> bytes:
-        """The next new bytes as they stand in the file. Not to be mixed with `read`."""
+        """Return the next new bytes as they stand in the file. Not to be mixed with `read`."""
         size = file_size(self.path)
         return self._take(size, CHUNK) if size != self.offset else b""
 

@@ -11,7 +11,7 @@ from worldsize.plan.plan import NodePlan
 
 
 def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
-    """The ranks of the nodes that `spec` names. Raises UsageError."""
+    """Return the ranks of the nodes that `spec` names. Raises UsageError."""
     wanted = set(parse_numbers(spec, len(nodes), "node"))
     return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
 

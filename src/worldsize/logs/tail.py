@@ -13,7 +13,7 @@ _LAST_WORDS = 4096
 
 
 def read_text(path: str) -> str:
-    """The whole file as the rank wrote it, bad UTF-8 as U+FFFD; empty when there is none."""
+    """Return the whole file as the rank wrote it, bad UTF-8 as U+FFFD; empty when there is none."""
     return read_at(path, 0, file_size(path)).decode("utf-8", "replace")
 
 
@@ -41,7 +41,7 @@ def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
 
 
 def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
-    """The last `n` lines, out of at most the last `max_bytes`, safe to show; none when there is no file."""
+    """Return the last `n` lines, out of at most the last `max_bytes`, safe to show; none when there is no file."""
     if n <= 0:
         return []
     start = tail_offset(path, n, max_bytes)

@@ -60,13 +60,13 @@ def escape(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """The same value; JSON itself wants nothing but the control characters below blank escaped."""
+    """Return the same value; JSON itself wants nothing but the control characters below blank escaped."""
     return text.translate({code: f"\\u{code:04x}" for code in (*range(127, 160), *_DIRECTIONS)})
 
 
 def split_message(text: str) -> list[str]:
-    """The lines of what may have several, each escaped. Those after the first are indented, so that none of them is
-    taken for a line of worldsize's own, or for its hint."""
+    """Return the lines of what may have several, each escaped. Those after the first are indented, so that none of them
+    is taken for a line of worldsize's own, or for its hint."""
     first, *more = [escape(line) for line in text.replace("\r\n", "\n").split("\n")]
     return [first, *(line if _is_indented(line) else "  " + line for line in more)]
 
@@ -82,7 +82,7 @@ def last_state(line: bytes) -> bytes:
 
 
 def cut_long(line: bytes) -> tuple[list[str], bytes]:
-    """The leading pieces of a line longer than `BOUND`, each ended by `MORE`, and the bytes that remain.
+    """Return the leading pieces of a line longer than `BOUND`, each ended by `MORE`, and the bytes that remain.
 
     Where the cuts fall depends on the line alone; none falls inside a UTF-8 character.
     """
@@ -98,7 +98,7 @@ def cut_long(line: bytes) -> tuple[list[str], bytes]:
 
 
 def split_lines(block: bytes) -> list[str]:
-    """The lines of a block that ends where a line ends (without that newline)."""
+    """Return the lines of a block that ends where a line ends (without that newline)."""
     if b"\r" in block:
         block = b"\n".join([last_state(line) for line in block.split(b"\n")])
     lines = to_text(block).split("\n")

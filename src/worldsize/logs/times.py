@@ -27,8 +27,8 @@ class LogTimes:
         self._moments: list[float] = []
 
     def entry_after(self, offset: int) -> tuple[int | None, float]:
-        """How many bytes the log had at the first time at which it had more than `offset`, and that time. Where no
-        entry is so new, None and the time of the log's last change."""
+        """Return how many bytes the log had at the first time at which it had more than `offset`, and that time. Where
+        no entry is so new, None and the time of the log's last change."""
         if not self._sizes or self._sizes[-1] <= offset:
             self._update()
         at = bisect_right(self._sizes, offset)

@@ -65,8 +65,8 @@ class Array(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Array:
-        """The array that a value from JSON holds. Raises ValueError for an array of another version, or a value that is
-        none."""
+        """Return the array that a value from JSON holds. Raises ValueError for an array of another version, or a value
+        that is none."""
         require_version(value, ARRAY_VERSION, "array")
         try:
             array = check_fields(tuple_of(cls, value))
@@ -98,12 +98,13 @@ def element_id(array_id: str, element: int) -> str:
 
 
 def element_root(root: str, element: int) -> str:
-    """The run directory of one element of the array in `root`."""
+    """Return the run directory of one element of the array in `root`."""
     return os.path.join(root, element_id(os.path.basename(root), element))
 
 
 def is_untouched(root: str) -> bool:
-    """Whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of it."""
+    """Return whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of
+    it."""
     try:
         return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
     except OSError:  # of a directory that cannot be read nothing is known
@@ -120,14 +121,15 @@ def split_element(run_id: str) -> tuple[str, int] | None:
 
 
 def array_of(paths: RunPaths) -> tuple[str, int] | None:
-    """The directory of the array that a run is an element of, and its number in it; None for a run of its own."""
+    """Return the directory of the array that a run is an element of, and its number in it; None for a run of its
+    own."""
     split = split_element(paths.run_id)
     parent = os.path.dirname(paths.root)
     return (parent, split[1]) if split and os.path.basename(parent) == split[0] else None
 
 
 def read_array(root: str) -> Array | None:
-    """The array in `root`; None where `root` is no array (yet). DamagedRun for one that cannot be understood,
+    """Return the array in `root`; None where `root` is no array (yet). DamagedRun for one that cannot be understood,
     OSError."""
     return read_record(array_file(root), Array.from_value)
 
@@ -167,8 +169,8 @@ def write_search_outputs(root: str, array: Array) -> None:
 
 
 def slurm_array_variables(plan: Plan) -> dict[str, str]:
-    """The variables of a batch script that is an array: Slurm counts worldsize's elements from 0, and these replace its
-    indices by the script's own."""
+    """Return the variables of a batch script that is an array: Slurm counts worldsize's elements from 0, and these
+    replace its indices by the script's own."""
     batch = plan.batch
     indices = batch.indices if batch else ()
     if batch is None or plan.array is None or len(indices) != plan.array.elements:
@@ -187,7 +189,7 @@ def slurm_array_variables(plan: Plan) -> dict[str, str]:
 
 
 def is_cancelled(paths: RunPaths) -> bool:
-    """Whether somebody asked for the end of the run, or of the array that it belongs to."""
+    """Return whether somebody asked for the end of the run, or of the array that it belongs to."""
     if os.path.exists(paths.cancel):
         return True
     place = array_of(paths)

@@ -27,15 +27,15 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """The name of a launcher's file in a run's directory. PlanError for what is no launcher's name."""
+    """Return the name of a launcher's file in a run's directory. PlanError for what is no launcher's name."""
     if not re.fullmatch(_NAME, name):
         raise PlanError(f"{name!r:.80} is no launcher's name", _WHERE)
     return f"{LAUNCHER_PREFIX}{name}.py"
 
 
 def find_installed_module(name: str) -> Any:
-    """The module of an installed package's launcher; None where no package brings one. PlanError where it cannot be
-    used, also because it is not a single file of Python."""
+    """Return the module of an installed package's launcher; None where no package brings one. PlanError where it cannot
+    be used, also because it is not a single file of Python."""
     part = _installed_part(name)
     module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
@@ -49,7 +49,7 @@ def _is_single_file(path: str) -> bool:
 
 
 def launcher_error(name: str, what: str) -> PlanError:
-    """A PlanError that says `what` of a launcher; where the launcher is installed, it names the package."""
+    """Return a PlanError that says `what` of a launcher; where the launcher is installed, it names the package."""
     part = _installed_part(name)
     error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
     return error
@@ -79,8 +79,8 @@ def module_problem(module: Any, kind: type) -> str:
 
 
 def launcher_source(name: str) -> bytes:
-    """The file of an installed package's launcher. PlanError where there is none, or as for `find_installed_module`;
-    OSError."""
+    """Return the file of an installed package's launcher. PlanError where there is none, or as for
+    `find_installed_module`; OSError."""
     module = find_installed_module(name)
     if module is None:
         raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)

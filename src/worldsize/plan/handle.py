@@ -21,8 +21,8 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 
 def read_handle(paths: RunPaths) -> Any:
-    """The compute's native id of a run: the run's own, else the one that it was given as an element of its array. None
-    where it has none (yet); DamagedRun where a file holds something else, OSError."""
+    """Return the compute's native id of a run: the run's own, else the one that it was given as an element of its
+    array. None where it has none (yet); DamagedRun where a file holds something else, OSError."""
     own = read_own_handle(paths)
     place = array_of(paths) if own is None else None
     if place is None:
@@ -31,13 +31,13 @@ def read_handle(paths: RunPaths) -> Any:
 
 
 def read_own_handle(paths: RunPaths) -> Any:
-    """The native id in the run's own `handle.json`, or None."""
+    """Return the native id in the run's own `handle.json`, or None."""
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
 def read_handles(root: str, elements: int) -> list[Any] | None:
-    """The native ids that all elements of the array in `root` were given; None before that. DamagedRun where the file
-    holds something else, OSError."""
+    """Return the native ids that all elements of the array in `root` were given; None before that. DamagedRun where the
+    file holds something else, OSError."""
 
     def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
@@ -74,6 +74,6 @@ def _queue(paths: RunPaths) -> str:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether `path` is the directory, or leads into it, whatever links lead to either."""
+    """Return whether `path` is the directory, or leads into it, whatever links lead to either."""
     path, directory = os.path.realpath(path), os.path.realpath(directory)
     return path == directory or path.startswith(directory + os.sep)

@@ -14,13 +14,13 @@ RUNS_MARK = "@WORLDSIZE_RUNS@"
 
 
 def place_mark(kind: str, name: str) -> str:
-    """The place of an input (`kind` "inputs") or an output ("outputs") of the job."""
+    """Return the place of an input (`kind` "inputs") or an output ("outputs") of the job."""
     return f"@WORLDSIZE_{kind}:{name}@"
 
 
 def with_places(text: str, runs: str, places: Mapping[str, str]) -> str:
-    """A plan's JSON with the node's directory of runs, and the places of `inputs.NAME` and `outputs.NAME`, for their
-    marks."""
+    """Return a plan's JSON with the node's directory of runs, and the places of `inputs.NAME` and `outputs.NAME`, for
+    their marks."""
     marks = {RUNS_MARK: runs}
     for each, path in places.items():
         kind, _, name = each.partition(".")

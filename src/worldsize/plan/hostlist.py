@@ -25,7 +25,8 @@ _NUMBER = r"([0-9]+)"
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """The names that the text stands for, in the order written. ValueError says what is wrong, at which character.
+    """Return the names that the text stands for, in the order written. ValueError says what is wrong, at which
+    character.
 
     Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
     """
@@ -42,7 +43,7 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """The shortest ordinary text for these names, each once, in natural order (n2 before n10).
+    """Return the shortest ordinary text for these names, each once, in natural order (n2 before n10).
 
     The last number before the first dot is the one that is folded. ValueError for a name that no text could stand for.
     """
@@ -58,13 +59,13 @@ def fold_hostlist(names: Iterable[str]) -> str:
 
 
 def is_node_name(text: str) -> bool:
-    """Whether the text can be one node's name."""
+    """Return whether the text can be one node's name."""
     return len(text) <= _LONGEST_NAME and re.fullmatch(_LITERAL, text) is not None
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
-    """The names that one folded name, which blanks may precede, stands for; and where it ends: at a comma, or with the
-    text."""
+    """Return the names that one folded name, which blanks may precede, stands for; and where it ends: at a comma, or
+    with the text."""
     while text[position : position + 1].isspace():
         position += 1
     names, start = [""], position
@@ -86,7 +87,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
 
 
 def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
-    """The numbers between brackets, from just after the opening one; and where what follows begins."""
+    """Return the numbers between brackets, from just after the opening one; and where what follows begins."""
     found: list[str] = []
     while True:
         match = re.compile(_RANGE).match(text, position)
@@ -111,8 +112,8 @@ def _require_few(text: str, count: int) -> None:
 
 
 def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
-    """The folded text of names that differ in one number, after the key that sorts it. `width` 0: without leading
-    zeros; _NO_NUMBER: one name without any number."""
+    """Return the folded text of names that differ in one number, after the key that sorts it. `width` 0: without
+    leading zeros; _NO_NUMBER: one name without any number."""
     digits = "" if width == _NO_NUMBER else f"{{:0{width}d}}"
     ranges = [
         digits.format(first) if first == last else f"{digits.format(first)}-{digits.format(last)}"

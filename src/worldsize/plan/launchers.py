@@ -86,8 +86,8 @@ _added: dict[str, LauncherFacts] = {}
 
 
 def launcher_facts(name: str) -> LauncherFacts:
-    """The row of the launcher that a plan names, worldsize's own or another package's. Raises PlanError for one that is
-    not known, or cannot be used."""
+    """Return the row of the launcher that a plan names, worldsize's own or another package's. Raises PlanError for one
+    that is not known, or cannot be used."""
     facts = LAUNCHERS.get(name) or _added.get(name)
     if facts is None:
         from worldsize.plan.external_launchers import find_installed_module
@@ -110,7 +110,7 @@ def require_launcher(name: str) -> None:
 
 
 def external_launchers(plan: Plan) -> list[str]:
-    """The names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
+    """Return the names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
     named = dict.fromkeys((plan.launcher, str(plan.options.get("otherwise", plan.launcher))))
     return [name for name in named if name not in LAUNCHERS]
 

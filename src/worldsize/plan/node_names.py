@@ -11,8 +11,8 @@ _OF_ADDRESS = frozenset("0123456789.")
 
 
 def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
-    """All different: each host's own, as `short_names` has it. Virtual nodes share one host: each beside the first gets
-    an address of the loopback, which no resolver is asked for."""
+    """Return all different: each host's own, as `short_names` has it. Virtual nodes share one host: each beside the
+    first gets an address of the loopback, which no resolver is asked for."""
     names = short_names(hosts)
     first: dict[str, int] = {}
     return tuple(

@@ -231,7 +231,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Plan:
-        """The plan that a value from JSON holds. Raises as `from_json`."""
+        """Return the plan that a value from JSON holds. Raises as `from_json`."""
         require_version(value, PLAN_VERSION, "plan")
         try:
             plan = tuple_of(cls, {**value, "nodes": (), "local": None})
@@ -241,7 +241,7 @@ class Plan(NamedTuple):
 
 
 def _parse_nodes(value: Any) -> tuple[NodePlan, ...]:
-    """The nodes of a plan: JSON holds of each its ranks alone."""
+    """Return the nodes of a plan: JSON holds of each its ranks alone."""
     ranks_of_nodes = (tuple(tuple_of(RankPlan, rank) for rank in ranks) for ranks in value)
     return tuple(NodePlan(node_rank, ranks) for node_rank, ranks in enumerate(ranks_of_nodes))
 

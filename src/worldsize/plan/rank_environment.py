@@ -41,26 +41,27 @@ def scrub(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrub_rules() -> dict[str, list[str]]:
-    """The rules of `scrub`, as JSON can hold them: for a program on a node that cannot import worldsize."""
+    """Return the rules of `scrub`, as JSON can hold them: for a program on a node that cannot import worldsize."""
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
 def active_conventions(plan: Plan) -> tuple[str, ...]:
-    """The conventions whose rows hold: worldsize's own and the framework's always, the others as the plan asks."""
+    """Return the conventions whose rows hold: worldsize's own and the framework's always, the others as the plan
+    asks."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
     return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
 
 
 def convention_variables(context: RankContext) -> dict[str, str]:
-    """The variables that the table gives one rank."""
+    """Return the variables that the table gives one rank."""
     wanted = active_conventions(context.plan)
     rows = ((row.name, row.value(context)) for row in VARIABLES if row.convention in wanted)
     return {name: str(value) for name, value in rows if value is not None}
 
 
 def array_variables(plan: Plan) -> dict[str, str]:
-    """The variables of an element that are the same for all its ranks: what a run needs to do the same without its
-    array."""
+    """Return the variables of an element that are the same for all its ranks: what a run needs to do the same without
+    its array."""
     node = plan.nodes[0]
     context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
     wanted = active_conventions(plan)
@@ -69,8 +70,8 @@ def array_variables(plan: Plan) -> dict[str, str]:
 
 
 def rank_environment(context: RankContext, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
-    """The whole environment of one rank, lowest to highest: what the node has (scrubbed), what the job's environment
-    activates, worldsize's conventions, the job's own variables.
+    """Return the whole environment of one rank, lowest to highest: what the node has (scrubbed), what the job's
+    environment activates, worldsize's conventions, the job's own variables.
 
     `threads` becomes OMP_NUM_THREADS, and what TensorFlow has in its place, unless the node's environment or the job
     names one.

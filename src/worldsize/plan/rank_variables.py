@@ -28,7 +28,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Host:
-        """The host that JSON's list holds."""
+        """Return the host that JSON's list holds."""
         name, cores, address, ports = fields
         return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
@@ -101,13 +101,13 @@ def _gloo_controller(context: RankContext) -> object:
 
 
 def is_slurm_meant(plan: Plan) -> bool:
-    """Whether programs may take what looks like Slurm for it: on Slurm itself, whose own job id ranks see, in a batch
-    script, and where the job names the convention."""
+    """Return whether programs may take what looks like Slurm for it: on Slurm itself, whose own job id ranks see, in a
+    batch script, and where the job names the convention."""
     return "SLURM_JOB_ID" in plan.kept or plan.batch is not None or "slurm" in plan.conventions
 
 
 def has_hostfile(plan: Plan) -> bool:
-    """Whether the ranks, or what starts them, find the nodes listed in a file."""
+    """Return whether the ranks, or what starts them, find the nodes listed in a file."""
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
 
 
@@ -126,7 +126,7 @@ def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variabl
 
 
 def _framework_row(name: str, framework: str, scope: str, meaning: str, function: str) -> Variable:
-    """A row whose value a function of the frameworks' wing computes, for plans of this framework alone."""
+    """Return a row whose value a function of the frameworks' wing computes, for plans of this framework alone."""
 
     def value(context: RankContext) -> object:
         from worldsize.registry import load_module
@@ -288,6 +288,6 @@ def variable_names(*scopes: str) -> tuple[str, ...]:
 
 
 def convention_prefix(convention: str) -> str:
-    """The common beginning of the names of a convention's variables; empty where there is none."""
+    """Return the common beginning of the names of a convention's variables; empty where there is none."""
     names = [variable.name for variable in VARIABLES if variable.convention == convention]
     return os.path.commonprefix(names)  # noqa: RUF071  names, not paths

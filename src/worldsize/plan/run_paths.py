@@ -183,7 +183,7 @@ class RunPaths:
         return [self.code, self.outputs, self.user_logs, self.inrank]
 
     def directories(self) -> list[str]:
-        """Every directory that must exist before a node starts, parents first."""
+        """Return every directory that must exist before a node starts, parents first."""
         return [
             *self.common_directories(),
             self.attempt_dir,
@@ -195,7 +195,8 @@ class RunPaths:
 
 
 def latest_attempt(paths: RunPaths) -> RunPaths:
-    """The paths of the latest attempt that has begun; `paths` itself where none is later, or nothing can be read."""
+    """Return the paths of the latest attempt that has begun; `paths` itself where none is later, or nothing can be
+    read."""
     try:
         names = os.listdir(paths.root)
     except OSError:

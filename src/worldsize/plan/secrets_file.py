@@ -25,12 +25,13 @@ VARIABLES = frozenset(("environment", "activated"))
 
 
 def read_unmasked_plan(paths: RunPaths) -> Plan:
-    """The plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as `with_secrets`."""
+    """Return the plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as
+    `with_secrets`."""
     return with_secrets(read_masked_plan(paths), paths)
 
 
 def read_masked_plan(paths: RunPaths) -> Plan:
-    """The plan without its secrets. Raises OSError, ValueError."""
+    """Return the plan without its secrets. Raises OSError, ValueError."""
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
@@ -60,8 +61,8 @@ def masked_variables(plan: Plan) -> list[str]:
 
 
 def plan_secret_values(plan: Plan) -> list[str]:
-    """The plan's values that are secrets by their names, wherever else they stand: of variables, and of inputs, which
-    are some."""
+    """Return the plan's values that are secrets by their names, wherever else they stand: of variables, and of inputs,
+    which are some."""
     from worldsize.trust.secrets import secret_values
 
     activated = {name: value for name, value in plan.activated.items() if value}
@@ -70,7 +71,7 @@ def plan_secret_values(plan: Plan) -> list[str]:
 
 
 def unmasked_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The plan's keys with hidden variables, these as in `environ`, which has all of `masked_variables`."""
+    """Return the plan's keys with hidden variables, these as in `environ`, which has all of `masked_variables`."""
     names = masked_variables(plan)
     return {
         key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
@@ -83,7 +84,7 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """The run's own secrets, else its array's; None where there are none (any more). DamagedRun, OSError."""
+    """Return the run's own secrets, else its array's; None where there are none (any more). DamagedRun, OSError."""
     own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
     return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)

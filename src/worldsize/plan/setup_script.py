@@ -32,8 +32,8 @@ _EVALUATE = f'eval "unset {_LINES}\n${_LINES}"'
 
 
 def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
-    """The command line of a bash that executes these lines, with `words` as its arguments, and the variable in which it
-    finds the lines. Everybody on the machine can read a command line, and lines may set secrets."""
+    """Return the command line of a bash that executes these lines, with `words` as its arguments, and the variable in
+    which it finds the lines. Everybody on the machine can read a command line, and lines may set secrets."""
     return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
 
 
@@ -71,5 +71,6 @@ def failed_step(line: str) -> str:
 
 
 def current_step(log: str) -> str:
-    """The line of setup that prints to `log` now, or did when its shell ended; "" where all have been executed."""
+    """Return the line of setup that prints to `log` now, or did when its shell ended; "" where all have been
+    executed."""
     return read_if_possible(log + STEP_SUFFIX).decode("utf-8", "replace").strip()

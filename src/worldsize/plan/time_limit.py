@@ -12,8 +12,8 @@ _MARGIN = 60.0
 
 
 def limit_seconds(text: str | None) -> float | None:
-    """The seconds of `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit. Raises
-    ValueError."""
+    """Return the seconds of `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit.
+    Raises ValueError."""
     value = (text or "").strip()
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
@@ -37,6 +37,6 @@ def known_limit_seconds(text: str | None) -> float | None:
 
 
 def scheduler_seconds(plan: Plan) -> float | None:
-    """The limit that a scheduler gets for a run; None for none. It comes so long after the run's own that the agent
-    ends the run in time, and reports it."""
+    """Return the limit that a scheduler gets for a run; None for none. It comes so long after the run's own that the
+    agent ends the run in time, and reports it."""
     return None if plan.timeout is None else plan.timeout + plan.grace + _MARGIN

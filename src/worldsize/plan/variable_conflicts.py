@@ -28,7 +28,7 @@ _FREE = ("TORCHELASTIC_ERROR_FILE", "SLURM_JOB_NAME")
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The rank variables that a job sets against the plan: (name, what it will be) for each.
+    """Return the rank variables that a job sets against the plan: (name, what it will be) for each.
 
     The plan sets a variable only where its convention is in force and the variable applies; a job may repeat a value
     that is equal for all ranks. What the convention's own launcher would set and the table does not is `UNSET`.
@@ -51,8 +51,8 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
-    """Whether a variable that is in none of these rows tells a rank its place. TF_CONFIG does if there are several
-    ranks."""
+    """Return whether a variable that is in none of these rows tells a rank its place. TF_CONFIG does if there are
+    several ranks."""
     if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False
     if name == "TF_CONFIG":

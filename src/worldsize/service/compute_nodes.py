@@ -14,20 +14,20 @@ NODES_HINT = "`worldsize nodes --all` says why"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
-    """The same compute. UsageError for one that does not know its nodes."""
+    """Return the same compute. UsageError for one that does not know its nodes."""
     if "nodes" not in compute.capabilities:
         raise UsageError(f"compute {compute.name} does not tell of its nodes")
     return cast(HasNodes, compute)
 
 
 def default_nodes(compute: Compute) -> list[ComputeNode]:
-    """The nodes that a run goes to by default. UsageError where the compute does not know them."""
+    """Return the nodes that a run goes to by default. UsageError where the compute does not know them."""
     nodes = require_node_listing(compute).nodes()
     return [node for node in nodes if node.default_groups] or nodes
 
 
 def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
-    """The names of those nodes that a run can go to. UsageError where there are none."""
+    """Return the names of those nodes that a run can go to. UsageError where there are none."""
     names = tuple(node.name for node in nodes if node.usable)
     if not names:
         raise UsageError(f"compute {compute} has no usable node", None, NODES_HINT)
@@ -35,15 +35,15 @@ def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
 
 
 def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
-    """The names of the nodes that a run goes to by default, and how many of those it cannot go to now. UsageError where
-    there are none."""
+    """Return the names of the nodes that a run goes to by default, and how many of those it cannot go to now.
+    UsageError where there are none."""
     nodes = default_nodes(compute)
     names = usable_names(nodes, compute.name)
     return names, len(nodes) - len(names)
 
 
 def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
-    """A row of this id for each of the nodes that a run cannot go to, which are not looked at."""
+    """Return a row of this id for each of the nodes that a run cannot go to, which are not looked at."""
     return [
         CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, NODES_HINT)
         for node in nodes

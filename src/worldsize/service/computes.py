@@ -20,14 +20,14 @@ _AZURE = "azureml:"
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """The name of the compute to use: the command line's, else the job's, else the configured default. NotFound for an
-    unknown one."""
+    """Return the name of the compute to use: the command line's, else the job's, else the configured default. NotFound
+    for an unknown one."""
     return config.compute(*requested_compute(config, asked, in_job)).name
 
 
 def requested_compute(config: Config, asked: str | None, in_job: str | None) -> tuple[str, str]:
-    """The name that is asked for, which need not be one of a compute, and who says so. What a job calls as Azure does,
-    or what `[azure.computes]` has, means what the wing says."""
+    """Return the name that is asked for, which need not be one of a compute, and who says so. What a job calls as Azure
+    does, or what `[azure.computes]` has, means what the wing says."""
     if asked:
         return asked.removeprefix(_AZURE), "--compute"
     if not in_job:
@@ -67,7 +67,7 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """The configured compute `name`. ConfigError for a type that this installation cannot use."""
+    """Return the configured compute `name`. ConfigError for a type that this installation cannot use."""
     settings = config.compute(name)
     module = _find_compute_module(settings.type)
     if module is None:
@@ -77,8 +77,8 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """The compute that a run was submitted to, from the run's own directory: no configuration is needed, but where
-    looking sends a password: then the configuration says where to, and not the directory."""
+    """Return the compute that a run was submitted to, from the run's own directory: no configuration is needed, but
+    where looking sends a password: then the configuration says where to, and not the directory."""
     kind = handle["type"] if handle else LOCAL
     found = next((each for each, row in COMPUTE_TYPES.items() if kind in (each, *row.handles)), kind)
     module = _find_compute_module(found)
@@ -97,8 +97,8 @@ def _make_compute(kind: str, function: str, make: Callable[[], Compute], where: 
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:
-    """The module of a type's two functions; None for a type that nobody knows. ConfigError where this installation is
-    without it, or another package's cannot be used."""
+    """Return the module of a type's two functions; None for a type that nobody knows. ConfigError where this
+    installation is without it, or another package's cannot be used."""
     if kind not in COMPUTE_TYPES:
         from worldsize.jobspec.config.compute_keys import find_external_type
 

@@ -24,8 +24,8 @@ def foreign_reason(paths: RunPaths) -> str | None:
 
 
 def is_own(paths: RunPaths) -> bool:
-    """Whether the run is there, and one of this user's own; then it stays so, and what is read of it afterwards is the
-    user's. A run that is missing may be another's a moment later."""
+    """Return whether the run is there, and one of this user's own; then it stays so, and what is read of it afterwards
+    is the user's. A run that is missing may be another's a moment later."""
     return is_own_directory(paths.root) and foreign_reason(paths) is None
 
 
@@ -59,7 +59,8 @@ def _has_link_to(home: str | None, root: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _configured_home(directory: str, *_: str | None) -> str | None:
-    """The home that configuration files name; None where they cannot be read, which whoever needs them reports."""
+    """Return the home that configuration files name; None where they cannot be read, which whoever needs them
+    reports."""
     try:
         return load_config(directory, os.environ).home
     except (WorldsizeError, OSError):

@@ -72,10 +72,10 @@ PROVIDERS = {
 
 
 def provider(kind: str) -> ModuleType:
-    """The functions of this kind. ConfigError, in one sentence, where this installation is without them."""
+    """Return the functions of this kind. ConfigError, in one sentence, where this installation is without them."""
     return load_module(*PROVIDERS[kind])
 
 
 def find_provider(kind: str) -> ModuleType | None:
-    """The functions of this kind; None where this installation is without them."""
+    """Return the functions of this kind; None where this installation is without them."""
     return find_module(PROVIDERS[kind].module)

@@ -38,7 +38,7 @@ class KeyOrigins(NamedTuple):
         return key
 
     def is_set(self, key: str) -> bool:
-        """Whether the job file or an option of the command line sets this very key."""
+        """Return whether the job file or an option of the command line sets this very key."""
         return key in self.options or key in self.lines
 
 

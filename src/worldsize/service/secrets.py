@@ -22,7 +22,7 @@ _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step"
 
 
 def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that `secrets:` names, as they are here; those that are missing are left out."""
+    """Return the variables that `secrets:` names, as they are here; those that are missing are left out."""
     return {name: environ[name] for name in job.secrets if name in environ}
 
 
@@ -34,14 +34,14 @@ def rank_only_variables(job: Job) -> tuple[str, ...]:
 
 
 def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of programs that build a job's environment."""
+    """Return the environment of programs that build a job's environment."""
     wanted = job.environment if isinstance(job.environment, Mapping) else {"file": job.environment}
     return restricted_environ([*_texts(wanted.get("pip")), *_texts(wanted.get("file"))], job, environ)
 
 
 def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of programs that fetch the requirements `lines`: without what `secrets:` names, except where one
-    of them asks for it, as the login of a repository."""
+    """Return the environment of programs that fetch the requirements `lines`: without what `secrets:` names, except
+    where one of them asks for it, as the login of a repository."""
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
     asked = variables_of_requirements(lines)
@@ -49,8 +49,8 @@ def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str
 
 
 def variables_of_requirements(lines: Sequence[str]) -> set[str]:
-    """The names of variables that requirements, and the files that they include, ask for; none where this installation
-    could not install them."""
+    """Return the names of variables that requirements, and the files that they include, ask for; none where this
+    installation could not install them."""
     reader = find_module("wings.environments.pip.requirements")
     return set(reader.referenced_variables(lines)) if reader else set()
 
@@ -75,14 +75,15 @@ def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> 
 
 
 def varied_secrets(varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The secrets of all elements of an array, by what varies in it: each element's files are without any of them."""
+    """Return the secrets of all elements of an array, by what varies in it: each element's files are without any of
+    them."""
     texts = ({name: str(value) for name, value in each.items()} for each in varied)
     return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
 
 
 def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
-    """The job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever submits
-    it again is asked for them; what else is a secret is masked."""
+    """Return the job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever
+    submits it again is asked for them; what else is a secret is masked."""
     variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
@@ -100,8 +101,8 @@ def refuse_masked(job: Job) -> None:
 
 
 def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
-    """The plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further texts
-    that are secrets."""
+    """Return the plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further
+    texts that are secrets."""
     values = [*plan_secret_values(plan), *also]
     plan = plan._replace(labels=mask_values(plan.labels, values))  # which no rank needs as they were
     tree = json.loads(plan.to_json())

@@ -44,10 +44,10 @@ run_and_exit()
 
 
 def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
-    """The path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
+    """Return the path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
 
-    `small`: for a script that it travels in, where it is compressed: without bytecode.
-    The same sources give the same bytes; a reader sees the file whole or not at all. Raises OSError.
+    `small`: for a script that it travels in, where it is compressed: without bytecode. The same sources give the same
+    bytes; a reader sees the file whole or not at all. Raises OSError.
     """
     identity = _identities.get(_ROOT)
     if identity is None:
@@ -62,7 +62,7 @@ def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
 
 
 def ensure_bytecode(source: str, cache_dir: str) -> str:
-    """The path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
+    """Return the path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
     whatever the age of the source beside it. Raises OSError."""
     status = os.stat(source)
     key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
@@ -97,8 +97,8 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
-    """The same of those folders of each wing that travel, with the empty `__init__.py` of the folders above them. A
-    folder without one is no wing: it may be what Python has left of one that was removed."""
+    """Return the same of those folders of each wing that travel, with the empty `__init__.py` of the folders above
+    them. A folder without one is no wing: it may be what Python has left of one that was removed."""
     found = []
     for wing in os.listdir(wings):
         folder = os.path.join(wings, wing)
@@ -114,7 +114,7 @@ def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
 
 
 def _sources_below(folder: str, name: str) -> list[tuple[str, str]]:
-    """The same of one folder, which is called `name` in the bundle. What has no suffix is a folder."""
+    """Return the same of one folder, which is called `name` in the bundle. What has no suffix is a folder."""
     found = []
     for entry in os.listdir(folder):
         path = os.path.join(folder, entry)
@@ -142,8 +142,8 @@ def _archive_bytes(sources: list[tuple[str, str]], small: bool) -> bytes:
 
 
 def _pyc_bytes(name: str, source: bytes) -> bytes:
-    """A .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python looks
-    for it first."""
+    """Return a .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python
+    looks for it first."""
     import marshal
     from importlib.util import MAGIC_NUMBER, source_hash
 

@@ -34,12 +34,13 @@ class CodeFiles:
         os.close(self._last[1])
 
     def open_directory(self, relative: str) -> int | None:
-        """A descriptor to list it by; None where there is none any more. SnapshotError where it cannot be read."""
+        """Return a descriptor to list it by; None where there is none any more. SnapshotError where it cannot be
+        read."""
         return self._open(relative, _DIRECTORY)
 
     def open_file(self, relative: str) -> int | None:
-        """A descriptor to read it by, never waiting for a pipe's other end; None where it is gone, or something else is
-        in its place. SnapshotError where it cannot be read."""
+        """Return a descriptor to read it by, never waiting for a pipe's other end; None where it is gone, or something
+        else is in its place. SnapshotError where it cannot be read."""
         elsewhere = self._followed.get(relative)
         if elsewhere is None:
             return self._open(relative, _FILE)

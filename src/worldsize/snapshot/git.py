@@ -22,10 +22,10 @@ _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 
 def find_repository(path: str) -> tuple[str, str] | None:
-    """The directory with .git that `path` lies in, and its git directory; a worktree's or submodule's own. None where
-    the one that git would take is another user's, as for git itself (safe.directory): what it holds would be followed,
-    or executed. A directory that is a git directory itself, without that name, is none: any archive may hold one.
-    """
+    """Return the directory with .git that `path` lies in, and its git directory; a worktree's or submodule's own. None
+    where the one that git would take is another user's, as for git itself (safe.directory): what it holds would be
+    followed, or executed. A directory that is a git directory itself, without that name, is none: any archive may hold
+    one."""
     for directory in with_parents(os.path.abspath(path)):
         candidate = os.path.join(directory, ".git")
         try:
@@ -75,19 +75,19 @@ def read_git(path: str) -> dict[str, str | None] | None:
 
 
 def _common_dir(git_dir: str) -> str:
-    """The git directory that all worktrees of the repository share."""
+    """Return the git directory that all worktrees of the repository share."""
     common = _first_line(os.path.join(git_dir, "commondir"))
     return os.path.join(git_dir, common) if common else git_dir
 
 
 def _reference(line: str) -> str | None:
-    """The name that a symbolic reference holds, if it is one below refs/."""
+    """Return the name that a symbolic reference holds, if it is one below refs/."""
     name = line[len("ref: ") :] if line.startswith("ref: refs/") else ""
     return name if name and not {"", ".", ".."} & set(name.split("/")) and "\0" not in name else None
 
 
 def _valid_commit(text: str) -> str | None:
-    """The commit's number, SHA-1 or SHA-256 in hexadecimal; None for anything else."""
+    """Return the commit's number, SHA-1 or SHA-256 in hexadecimal; None for anything else."""
     return text if len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text) else None
 
 
@@ -155,8 +155,8 @@ def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
 
 
 def _packed_commit(path: str, name: str) -> str | None:
-    """The commit of a name in the file of packed references; None without such a file or name, and where it cannot be
-    read."""
+    """Return the commit of a name in the file of packed references; None without such a file or name, and where it
+    cannot be read."""
     try:
         with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
@@ -169,7 +169,7 @@ def _packed_commit(path: str, name: str) -> str | None:
 
 
 def _first_line(path: str) -> str | None:
-    """The first line of a small regular file, or None where there is none, or none that can be read."""
+    """Return the first line of a small regular file, or None where there is none, or none that can be read."""
     try:
         text = os.fsdecode(read_file(path, 4096)).split("\n", 1)[0].rstrip("\r")
     except OSError:

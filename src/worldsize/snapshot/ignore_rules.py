@@ -36,14 +36,15 @@ class IgnoreRules:
         self.git = git
 
     def join(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """The rules inside a directory from elsewhere that joins the code: its own `.amlignore`, or `.gitignore`,
-        counts beside those of the code."""
+        """Return the rules inside a directory from elsewhere that joins the code: its own `.amlignore`, or
+        `.gitignore`, counts beside those of the code."""
         if AML in names:
             return IgnoreRules(((len(prefix), _read(os.path.join(path, AML), warnings)), *self.specs), git=False)
         return self.enter(path, prefix, names, warnings)
 
     def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """The rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a slash."""
+        """Return the rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a
+        slash."""
         if not prefix and AML in names:
             return IgnoreRules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
         if self.git and GIT in names:
@@ -63,12 +64,13 @@ def is_always_ignored(name: str) -> bool:
 
 
 def is_environment(names: set[str]) -> bool:
-    """Whether a directory that holds `names` is a virtual or conda environment."""
+    """Return whether a directory that holds `names` is a virtual or conda environment."""
     return not _ENVIRONMENT_MARKS.isdisjoint(names)
 
 
 def is_result(names: set[str]) -> bool:
-    """Whether a directory that holds `names` belongs to a run or an array, which may hold secrets, or is a result."""
+    """Return whether a directory that holds `names` belongs to a run or an array, which may hold secrets, or is a
+    result."""
     return "agent.pyz" in names or RESULT_MARK in names
 
 

@@ -27,7 +27,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archived_directory(path: str) -> str | None:
-    """The directory that the include `path` is an archive of; None for what is taken as it is."""
+    """Return the directory that the include `path` is an archive of; None for what is taken as it is."""
     directory = path[: -len(_ZIP)]
     return directory if path.endswith(_ZIP) and not os.path.lexists(path) and os.path.isdir(directory) else None
 

@@ -37,7 +37,7 @@ def make_record(
     shared: bool = False,
     secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process.
+    """Return the record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process.
 
     One that is `shared` is without the environment of whoever started it: what is in it is nobody else's business.
     `secrets` names variables that are secrets, whatever they look like.

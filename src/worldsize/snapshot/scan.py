@@ -226,7 +226,7 @@ class _Walk:
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
 
     def target_in_run(self, relative: str, place: str, real: str) -> str:
-        """The target of a link to something in the same tree, where it leads to the run's copy of that."""
+        """Return the target of a link to something in the same tree, where it leads to the run's copy of that."""
         if self.prefix:
             return os.path.relpath(real, os.path.dirname(place))
         return _target_in_run(self.root, relative, real)
@@ -268,7 +268,7 @@ class _Walk:
 
 
 def _target_in_run(root: str, link: str, real: str) -> str:
-    """The target of the link `link` (relative to `root`) in a run, where it points to the run's copy of `real`.
+    """Return the target of the link `link` (relative to `root`) in a run, where it points to the run's copy of `real`.
 
     Outputs and logs lie beside the code in a run. So the target is made from `real`, not from the link's own text:
     `outputs/..` is the code directory in the code, and the run directory in a run.

@@ -17,7 +17,7 @@ def human_bytes(number: int) -> str:
 
 
 def largest_entries(files: list[tuple[str, os.stat_result]], directories: list[str]) -> str:
-    """The three entries at the top of the code that hold most, one of them the one with most entries."""
+    """Return the three entries at the top of the code that hold most, one of them the one with most entries."""
     sizes: dict[str, list[int]] = {}
     for relative, status in files:
         top, slash, _ = relative.partition("/")

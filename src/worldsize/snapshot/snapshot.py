@@ -155,7 +155,7 @@ class FileIndex:
         self.old = _read_index(self.path)
 
     def find_digest(self, relative: str, status: os.stat_result) -> str | None:
-        """The digest of the file's content, if it is certain; remembered for the next time."""
+        """Return the digest of the file's content, if it is certain; remembered for the next time."""
         entry = self.old.get(relative)
         if entry is None or entry[:4] != stamp(status):
             return None

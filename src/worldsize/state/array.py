@@ -19,15 +19,15 @@ _WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
 
 
 def count_states(statuses: Sequence[Status]) -> dict[str, int]:
-    """How many elements are in each state, the states in the order of a run's life."""
+    """Return how many elements are in each state, the states in the order of a run's life."""
     found = [status.state for status in statuses]
     states = (*reversed(_WAITING), RunState.STARTING, RunState.RUNNING, RunState.STOPPING, *reversed(_ORDER))
     return {state: found.count(state) for state in states if state in found}
 
 
 def overall_state(states: Mapping[str, int], search: bool = False) -> str:
-    """The array's state. It is final once all elements are, and then as bad as the worst; it is RUNNING from the first
-    start. For a `search` one trial that succeeded is enough, unless others were cancelled."""
+    """Return the array's state. It is final once all elements are, and then as bad as the worst; it is RUNNING from the
+    first start. For a `search` one trial that succeeded is enough, unless others were cancelled."""
     if not any(state not in RunState.FINAL for state in states):
         return next(state for state in (_SEARCH_ORDER if search else _ORDER) if state in states)
     if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
@@ -36,8 +36,8 @@ def overall_state(states: Mapping[str, int], search: bool = False) -> str:
 
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
-    """The array's status, as one run's: where it FAILED, with the reason, the code and the words of its first failing
-    element."""
+    """Return the array's status, as one run's: where it FAILED, with the reason, the code and the words of its first
+    failing element."""
     state = overall_state(count_states(statuses), array.search is not None)
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:
@@ -50,7 +50,7 @@ def array_status(array: Array, statuses: Sequence[Status]) -> Status:
 
 
 def array_summary(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
-    """A run's summary, and how many elements are in each state."""
+    """Return a run's summary, and how many elements are in each state."""
     whole = summary_of(array, (array.nodes, array.ranks), array_status(array, statuses))
     return {**whole, "states": count_states(statuses)}
 

@@ -38,7 +38,7 @@ class CheckRow(NamedTuple):
 
 
 def row_of(value: Mapping[str, Any]) -> CheckRow:
-    """The row that a JSON object holds. ValueError where it is none."""
+    """Return the row that a JSON object holds. ValueError where it is none."""
     fields = [value.get(name, "") for name in CheckRow._fields]
     if not all(isinstance(field, str) for field in fields) or value.get("verdict") not in VERDICTS:
         raise ValueError(f"not a row of a check: {value!r:.200}")
@@ -46,5 +46,5 @@ def row_of(value: Mapping[str, Any]) -> CheckRow:
 
 
 def worst_verdict(rows: Iterable[CheckRow]) -> str:
-    """The worst verdict of these rows; `ok` where there are none."""
+    """Return the worst verdict of these rows; `ok` where there are none."""
     return max((row.verdict for row in rows), key=VERDICTS.index, default=OK)

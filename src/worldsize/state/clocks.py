@@ -19,8 +19,8 @@ class ClockOffset(NamedTuple):
 
 
 def clock_offset(asked: float, read: float, answered: float, heard: float) -> ClockOffset:
-    """The offset of the clock that `asked` and `heard` are of, ahead of the other's, that `read` and `answered` are of:
-    the question was sent at `asked`, read at `read`; the answer was sent at `answered`, and heard at `heard`.
+    """Return the offset of the clock that `asked` and `heard` are of, ahead of the other's, that `read` and `answered`
+    are of: the question was sent at `asked`, read at `read`; the answer was sent at `answered`, and heard at `heard`.
 
     However long either took on its way, the truth is within the uncertainty, as long as no clock was set meanwhile.
     """
@@ -28,7 +28,8 @@ def clock_offset(asked: float, read: float, answered: float, heard: float) -> Cl
 
 
 def offset_of_events(events: Iterable[Mapping[str, Any]]) -> ClockOffset | None:
-    """The offset that a node has written among its events; None where it measured none, or wrote something else."""
+    """Return the offset that a node has written among its events; None where it measured none, or wrote something
+    else."""
     for event in events:
         seconds, unsure = event.get("seconds"), event.get("uncertainty")
         if event.get("event") == "clock" and is_number(seconds) and is_number(unsure):

@@ -35,7 +35,7 @@ def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
 
 
 def odd_ranks(calls: Mapping[int, Call]) -> list[int]:
-    """The ranks that were in another call than most; none where all were in one, or no call has a majority."""
+    """Return the ranks that were in another call than most; none where all were in one, or no call has a majority."""
     counts = Counter(calls.values())
     most, number = counts.most_common(1)[0] if counts else (None, 0)
     return sorted(rank for rank, call in calls.items() if call != most) if number * 2 > len(calls) else []

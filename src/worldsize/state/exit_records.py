@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
-    """A node's events, without a line that is still being written, and those that a full disk cut; none without a
-    file."""
+    """Return a node's events, without a line that is still being written, and those that a full disk cut; none without
+    a file."""
     lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """The event in a line; None where the line is cut or damaged."""
+    """Return the event in a line; None where the line is cut or damaged."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
-    """The node's exit record; None where there is none, or it is damaged."""
+    """Return the node's exit record; None where there is none, or it is damaged."""
     try:
         record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
@@ -53,7 +53,7 @@ def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
 
 
 def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
-    """The whole exit records of these nodes, in order."""
+    """Return the whole exit records of these nodes, in order."""
     try:
         if not os.listdir(paths.exit_dir):
             return ()

@@ -43,18 +43,18 @@ _STOP_CODES = (130, _TERM_CODE)
 
 
 def is_peer_loss(failure: Failure) -> bool:
-    """Whether its message only reports that another rank is gone."""
+    """Return whether its message only reports that another rank is gone."""
     return re.search(PEER_LOSS, failure.message) is not None
 
 
 def may_follow(failure: Failure) -> bool:
-    """Whether another failure may have caused it, which is not known yet: threads of gloo and NCCL abort a process
-    whose peer is gone, while the peer's interpreter is still ending."""
+    """Return whether another failure may have caused it, which is not known yet: threads of gloo and NCCL abort a
+    process whose peer is gone, while the peer's interpreter is still ending."""
     return is_peer_loss(failure) or failure.message.endswith(ABORTED)
 
 
 def has_timed_out(failure: Failure) -> bool:
-    """Whether it waited in a collective call for another rank until that timed out."""
+    """Return whether it waited in a collective call for another rank until that timed out."""
     return re.search(COLLECTIVE_TIMEOUT, failure.message) is not None
 
 
@@ -64,7 +64,7 @@ def precedence(failure: Failure) -> tuple[bool, float]:
 
 
 def first_failure(failures: Iterable[Failure]) -> Failure | None:
-    """The first of them by `precedence`; None if there are none."""
+    """Return the first of them by `precedence`; None if there are none."""
     return min(failures, key=precedence, default=None)
 
 
@@ -105,7 +105,7 @@ class FirstFailure:
         return None
 
     def overdue(self, now: float) -> Failure | None:
-        """The suspect, once it has waited long enough; else None."""
+        """Return the suspect, once it has waited long enough; else None."""
         return self._suspect if self.decide_at is not None and now >= self.decide_at else None
 
     def drop(self) -> Failure | None:

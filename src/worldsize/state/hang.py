@@ -81,8 +81,8 @@ class Hang(NamedTuple):
 
 
 def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
-    """The hang that the latest look at the attempt of `paths` has found; None if it found none, if there was no look,
-    or if the file cannot be read or is damaged. Raises nothing."""
+    """Return the hang that the latest look at the attempt of `paths` has found; None if it found none, if there was no
+    look, or if the file cannot be read or is damaged. Raises nothing."""
     data = read_if_possible(paths.judged, _MOST_BYTES + 1)
     if not data or len(data) > _MOST_BYTES:
         return None
@@ -95,12 +95,12 @@ def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
 
 
 def stuck_text(seconds: float, sentence: str) -> str:
-    """The notice about a run that stands still, and the message with which the watchdog ends it."""
+    """Return the notice about a run that stands still, and the message with which the watchdog ends it."""
     return f"{SILENT}{seconds:.0f} s: {sentence}"
 
 
 def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
-    """The hang with its texts changed: secrets masked."""
+    """Return the hang with its texts changed: secrets masked."""
     place = hang.place
     return hang._replace(
         sentence=change(hang.sentence),
@@ -111,7 +111,7 @@ def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
 
 
 def _hang_of(value: Any, world_size: int) -> Hang | None:
-    """The hang in the file's value. Raises one of PARSE_ERRORS for a value that the judge does not write."""
+    """Return the hang in the file's value. Raises one of PARSE_ERRORS for a value that the judge does not write."""
     if value["alive"] is not False:
         return None
     standing, kind, since = value["standing"], value["kind"], value["since"]

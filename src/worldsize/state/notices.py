@@ -78,7 +78,8 @@ class Notice(NamedTuple):
 
 
 def notice_at(id: str, text: str, where: str | None) -> Notice:
-    """The notice about a place, as findings name it: `job.yml:7: inputs.lr`, `train.py:8`; any other is no line."""
+    """Return the notice about a place, as findings name it: `job.yml:7: inputs.lr`, `train.py:8`; any other is no
+    line."""
     place, colon, rest = (where or "").partition(":")
     number = rest.partition(":")[0]
     if not colon or not (number.isascii() and number.isdecimal() and len(number) < 10):
@@ -87,7 +88,7 @@ def notice_at(id: str, text: str, where: str | None) -> Notice:
 
 
 def notice_of(value: Any, otherwise: str) -> Notice | None:
-    """The notice that a file holds as an object; None for what is none. `otherwise`: the kind where none is
+    """Return the notice that a file holds as an object; None for what is none. `otherwise`: the kind where none is
     named."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return None

@@ -22,13 +22,13 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
 
 
 def is_code_of(state: str, code: int | None) -> bool:
-    """Whether a run that ended in this state can have the exit code: a success, and nothing else, has 0."""
+    """Return whether a run that ended in this state can have the exit code: a success, and nothing else, has 0."""
     return code is not None and 0 <= code < 256 and (code == 0) == (state == RunState.SUCCEEDED)
 
 
 def status_of(value: dict[str, Any]) -> Status:
-    """The status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one without a
-    final state: whoever waits would wait for ever."""
+    """Return the status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
+    without a final state: whoever waits would wait for ever."""
     row = value["summary"]
     needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}
     status = check_fields(tuple_of(Status, {**row, **needed, "warnings": value.get("warnings", ())}))

@@ -50,7 +50,7 @@ class AttemptFacts(NamedTuple):
 
 
 def fold(facts: AttemptFacts) -> Status:
-    """The run's state. Adding facts never takes a final state back."""
+    """Return the run's state. Adding facts never takes a final state back."""
     if facts.rejected is not None:
         return _failed_status(facts.rejected, facts)
     facts = _without_lost(facts)
@@ -69,7 +69,7 @@ def fold(facts: AttemptFacts) -> Status:
 
 
 def _without_lost(facts: AttemptFacts) -> AttemptFacts:
-    """The facts of the nodes that count, once one of them says that the run went on without others."""
+    """Return the facts of the nodes that count, once one of them says that the run went on without others."""
     lost = {node_rank for record in facts.exits for node_rank in record.without}
     if not lost:
         return facts
@@ -78,9 +78,9 @@ def _without_lost(facts: AttemptFacts) -> AttemptFacts:
 
 
 def _ended_status(facts: AttemptFacts) -> Status:
-    """A signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again: its word
-    is waited for, as long as it may come. Why agents were told to end, if not by us, it alone knows: it is still to say
-    so while it cleans up their nodes, however long that takes."""
+    """Return a signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again:
+    its word is waited for, as long as it may come. Why agents were told to end, if not by us, it alone knows: it is
+    still to say so while it cleans up their nodes, however long that takes."""
     failure = agreed_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
@@ -101,7 +101,7 @@ def _ended_status(facts: AttemptFacts) -> Status:
 
 
 def _is_launcher_killed(facts: AttemptFacts) -> bool:
-    """The native job's own process was killed: the scheduler told the agents to end for that."""
+    """Return the native job's own process was killed: the scheduler told the agents to end for that."""
     said = facts.observation
     return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
 
@@ -114,8 +114,8 @@ def _cancelled_status(facts: AttemptFacts) -> Status:
 
 
 def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
-    """A cancel reaches ranks, agents and lines of the setup as a signal, in any order, also where srun passes on what
-    was asked of us."""
+    """Return a cancel reaches ranks, agents and lines of the setup as a signal, in any order, also where srun passes on
+    what was asked of us."""
     if failure.reason == Reason.ENVIRONMENT:
         return facts.cancelled and failure.code == _TERM_CODE
     if failure.reason not in _SIGNALLED:
@@ -164,8 +164,8 @@ def _stopping_status(facts: AttemptFacts) -> Status:
 
 
 def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
-    """The failure that the nodes agree on. One that a node only heard of as silence comes last, and does not count
-    where another was cancelled: that is why it fell silent."""
+    """Return the failure that the nodes agree on. One that a node only heard of as silence comes last, and does not
+    count where another was cancelled: that is why it fell silent."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
     if any(record.stop == "cancel" for record in exits):
         found = [each for each in found if not each[0]]

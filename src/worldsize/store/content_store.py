@@ -78,8 +78,8 @@ class ContentStore:
 
 
 def file_digest(path: str, tick: Callable[[int, int], None] = lambda *_: None, digest: Any = None) -> str:
-    """The sha256 of a file's content, or what another `digest` makes of it. `tick` is called with the bytes that are
-    read and those of all."""
+    """Return the sha256 of a file's content, or what another `digest` makes of it. `tick` is called with the bytes that
+    are read and those of all."""
     found, done, total = digest or hashlib.sha256(), 0, os.path.getsize(path)
     with open(path, "rb") as file:
         while data := file.read(_CHUNK):

@@ -34,7 +34,7 @@ def list_ids(home: str, limit: int | None = None) -> list[str]:
 
 
 def run_paths(home: str, run_id: str) -> RunPaths:
-    """The run's real directory: where the link in the home points, when it is one."""
+    """Return the run's real directory: where the link in the home points, when it is one."""
     root = os.path.join(runs_link_dir(home), run_id)
     try:
         root = os.readlink(root)
@@ -44,8 +44,9 @@ def run_paths(home: str, run_id: str) -> RunPaths:
 
 
 def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) -> RunPaths:
-    """The run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part, a run's
-    name, or the path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the latest.
+    """Return the run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part,
+    a run's name, or the path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the
+    latest.
 
     A name that several runs have is that of none, but for `latest_of_name`: that of the latest.
 
@@ -80,7 +81,7 @@ def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) ->
 
 
 def find_latest_from(home: str, directory: str) -> RunPaths:
-    """The latest run, or array, that was started from this directory. NotFound names the latest of all."""
+    """Return the latest run, or array, that was started from this directory. NotFound names the latest of all."""
     from worldsize.store.started_from import started_from
 
     here = started_from(home, directory)
@@ -95,9 +96,9 @@ def find_latest_from(home: str, directory: str) -> RunPaths:
 
 
 def is_replaced(home: str, run_id: str) -> bool:
-    """Whether the run lies elsewhere, and what lies there now is another user's, or a link of theirs: where several
-    people's runs lie, the name of one that was removed can be taken by anybody. So is one to which a link of theirs
-    leads, in a home of theirs."""
+    """Return whether the run lies elsewhere, and what lies there now is another user's, or a link of theirs: where
+    several people's runs lie, the name of one that was removed can be taken by anybody. So is one to which a link of
+    theirs leads, in a home of theirs."""
     link = os.path.join(runs_link_dir(home), run_id)
     try:
         target = os.readlink(link)
@@ -118,12 +119,12 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
 
 
 def is_array(paths: RunPaths) -> bool:
-    """Whether several runs lie there, and not one."""
+    """Return whether several runs lie there, and not one."""
     return os.path.exists(array_file(paths.root))
 
 
 def _find_element(home: str, text: str) -> RunPaths | None:
-    """The run of `RUN_3`; None where the words before the number name no array."""
+    """Return the run of `RUN_3`; None where the words before the number name no array."""
     split = split_element(text)
     if split is None:
         return None

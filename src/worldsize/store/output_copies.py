@@ -17,7 +17,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_wanted(path: str, pattern: str | None) -> bool:
-    """Whether a file's path, its name, or a directory above it fits a pattern of the shell's; None fits all."""
+    """Return whether a file's path, its name, or a directory above it fits a pattern of the shell's; None fits all."""
     if pattern is None:
         return True
     pattern = os.path.normpath(pattern)

@@ -36,7 +36,7 @@ def output_files(paths: RunPaths) -> Iterator[OutputFile]:
 
 
 def count_working_directory_files(paths: RunPaths, most: int) -> int:
-    """How many files beside those below `./outputs` there are; `most` + 1 for more than that."""
+    """Return how many files beside those below `./outputs` there are; `most` + 1 for more than that."""
     return sum(1 for _ in islice(_working_directory_files(paths, *_snapshot_files(paths)), most + 1))
 
 
@@ -54,7 +54,7 @@ def place_of(paths: RunPaths, file: OutputFile) -> str:
 
 
 def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
-    """The file at a place in the run's directory, as the command names it; None for a place elsewhere."""
+    """Return the file at a place in the run's directory, as the command names it; None for a place elsewhere."""
     for root, prefix, where in ((paths.outputs, _OUTPUTS, OUTPUTS), (paths.user_logs, _LOGS, WORKING_DIRECTORY)):
         if place.startswith(root + os.sep):
             return OutputFile(prefix + place[len(root) + 1 :], size, where)
@@ -68,7 +68,8 @@ def _working_directory_files(paths: RunPaths, known: Mapping[str, int], taken: i
 
 
 def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
-    """The sizes of the snapshot's files, and when it was taken, in nanoseconds. Elements of an array share one."""
+    """Return the sizes of the snapshot's files, and when it was taken, in nanoseconds. Elements of an array share
+    one."""
     array = array_of(paths)
     manifest = RunPaths(array[0]).manifest if array else paths.manifest
     try:

@@ -17,7 +17,7 @@ _ATTEMPTS = 20
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
-    """The home, absolute: WORLDSIZE_HOME, or ~/.worldsize."""
+    """Return the home, absolute: WORLDSIZE_HOME, or ~/.worldsize."""
     return os.path.abspath(os.path.expanduser(environ.get("WORLDSIZE_HOME") or "~/.worldsize"))
 
 
@@ -44,7 +44,7 @@ def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
 
 
 def is_run_id(name: str) -> bool:
-    """Whether a name in a runs directory is a run's; cheap enough for 10,000 of them.
+    """Return whether a name in a runs directory is a run's; cheap enough for 10,000 of them.
 
     A scheduler's script that was submitted by hand makes runs whose ids end in the job's number: `…-417k3f-7`.
     """

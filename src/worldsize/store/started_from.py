@@ -28,7 +28,7 @@ def note_start(home: str, directory: str, run_id: str) -> None:
 
 
 def started_from(home: str, directory: str) -> list[str]:
-    """The ids of the runs that were started from the directory and are still there, newest first."""
+    """Return the ids of the runs that were started from the directory and are still there, newest first."""
     try:
         with Descriptor(os.open(_file_of(home, directory), _READ)) as file:
             size = os.fstat(file).st_size

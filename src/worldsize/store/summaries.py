@@ -84,7 +84,8 @@ def final_summary(result_path: str) -> Summary | None:
 
 
 def _is_final(summary: Summary) -> bool:
-    """Whether it can be that of a run that has ended: whoever looks at the run takes nothing else for its end."""
+    """Return whether it can be that of a run that has ended: whoever looks at the run takes nothing else for its
+    end."""
     for time in (summary.created, summary.started, summary.ended):
         if time is not None and not is_number(time):
             return False
@@ -92,13 +93,13 @@ def _is_final(summary: Summary) -> bool:
 
 
 def _may_have_late_result(directory: str, summary: Summary) -> bool:
-    """Whether a run that was LOST has a record of its head by now."""
+    """Return whether a run that was LOST has a record of its head by now."""
     record = f"{directory}/{summary.id}/attempt-0/exit/node-0000.json"
     return summary.state == RunState.LOST and os.path.exists(record)
 
 
 def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Summary | None:
-    """The summary of a run that has a result; None of a run that has none, and of one that was LOST and may have
+    """Return the summary of a run that has a result; None of a run that has none, and of one that was LOST and may have
     another by now."""
     summary = cached or final_summary(f"{directory}/{run_id}/result.json")
     usable = summary is not None and summary.id == run_id and not _may_have_late_result(directory, summary)
@@ -106,8 +107,8 @@ def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Sum
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """The summary of each id, in order; `live` is asked for all the runs without a result at once, and for those that
-    were LOST: their records may have shown up since.
+    """Return the summary of each id, in order; `live` is asked for all the runs without a result at once, and for those
+    that were LOST: their records may have shown up since.
 
     More than a few hundred ids are looked up in a cache of final summaries first, `<home>/runs/.summaries`, which
     anybody may delete: it is made anew when many are missing in it.

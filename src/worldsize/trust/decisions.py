@@ -42,8 +42,8 @@ class Decision(NamedTuple):
 
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
-    """Whether this user trusts a file that holds `data`; None where nobody has decided about that content, and where a
-    link of somebody else's leads to the file: it would be read as a file of that place."""
+    """Return whether this user trusts a file that holds `data`; None where nobody has decided about that content, and
+    where a link of somebody else's leads to the file: it would be read as a file of that place."""
     try:
         follow_links(path, strict=True)
         owner = os.stat(path).st_uid
@@ -55,8 +55,8 @@ def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> b
 
 
 def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
-    """Whether this user trusts everybody who can write to a directory of this status; None where undecided. What was
-    said of one above it holds for this one where nobody can write to it who cannot write to that."""
+    """Return whether this user trusts everybody who can write to a directory of this status; None where undecided. What
+    was said of one above it holds for this one where nobody can write to it who cannot write to that."""
     entries, real = _read(environ), os.path.realpath(path)
     entry = entries.get(real, {})
     access = _access(status, real)
@@ -72,7 +72,7 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
 
 
 def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
-    """Whether all who can write to what has this status are among those that a decision was about."""
+    """Return whether all who can write to what has this status are among those that a decision was about."""
     owner, group, mode, *lists = entry["access"]
     if access[3:] and access[3:] != lists:
         return False
@@ -125,7 +125,7 @@ def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def read_decisions(environ: Mapping[str, str]) -> list[Decision]:
-    """All decisions, by path."""
+    """Return all decisions, by path."""
     return [
         Decision(
             path, bool(entry.get("trusted")), _is_current(path, entry), "directory" if "access" in entry else "file"
@@ -148,8 +148,8 @@ def _file(environ: Mapping[str, str]) -> str:
 
 
 def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The entries of the file of decisions, by real path. None of a file that somebody else could have written, or that
-    is damaged: then all is undecided."""
+    """Return the entries of the file of decisions, by real path. None of a file that somebody else could have written,
+    or that is damaged: then all is undecided."""
     path = _file(environ)
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -165,8 +165,9 @@ def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _is_doubtful(path: str, status: os.stat_result) -> bool:
-    """Whether somebody else could have written the file that was opened by this name, or have put it there: a file of
-    this user's may hold what others wrote, as those in the code of a run do. StorageError for another user's link.
+    """Return whether somebody else could have written the file that was opened by this name, or have put it there: a
+    file of this user's may hold what others wrote, as those in the code of a run do. StorageError for another user's
+    link.
 
     Directories further above may be such that this user trusts, and what is trusted stands in the file itself.
     """

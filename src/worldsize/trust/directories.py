@@ -34,7 +34,8 @@ def make_private_directory(path: str, follow: bool = False) -> str:
 
 
 def open_private_directory(path: str, make: bool = True) -> int:
-    """The same checks, for code that works in the directory through a descriptor: nobody can exchange it afterwards.
+    """Return the same checks, for code that works in the directory through a descriptor: nobody can exchange it
+    afterwards.
 
     Returns the descriptor. Raises as `make_private_directory`; without `make`, FileNotFoundError for a missing one.
     """
@@ -82,7 +83,7 @@ def require_reliable_directory(path: str, make: bool = True, environ: Mapping[st
 
 
 def is_reliable_directory(path: str) -> bool:
-    """Whether it exists and passes `require_reliable_directory`."""
+    """Return whether it exists and passes `require_reliable_directory`."""
     try:
         return os.path.isdir(require_reliable_directory(path, make=False))
     except (StorageError, OSError):
@@ -117,14 +118,14 @@ def user_directory_in(path: str) -> str:
 
 
 def may_others_create(path: str) -> bool:
-    """Whether what `path` leads to, also by links, is missing, and another user could make it now."""
+    """Return whether what `path` leads to, also by links, is missing, and another user could make it now."""
     real = os.path.realpath(path)
     there = next(filter(os.path.lexists, with_parents(real)))
     return there != real and os.path.isdir(there) and bool(os.stat(there).st_mode & _OTHERS_WRITE)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
-    """Whether the sticky bit keeps everybody but a believed owner from replacing what others have put there."""
+    """Return whether the sticky bit keeps everybody but a believed owner from replacing what others have put there."""
     return bool(status.st_mode & stat.S_ISVTX) and is_believed(status.st_uid)
 
 
@@ -145,8 +146,8 @@ def foreign_owner(path: str) -> str | None:
 
 
 def is_own_directory(path: str) -> bool:
-    """Whether a directory is there, and this user's own, or trusted. It is looked at once: where nobody can move what
-    is another's, it stays what `path` names from then on."""
+    """Return whether a directory is there, and this user's own, or trusted. It is looked at once: where nobody can move
+    what is another's, it stays what `path` names from then on."""
     try:
         with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             status = os.fstat(directory)
@@ -247,7 +248,8 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:
-    """The status, with root as owner, of a directory on the way that lies in /, where nobody but root makes any."""
+    """Return the status, with root as owner, of a directory on the way that lies in /, where nobody but root makes
+    any."""
     return os.stat_result((*status[:4], 0, *status[5:10]))
 
 
@@ -265,6 +267,6 @@ def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -
 
 
 def is_node_local(path: str) -> bool:
-    """Whether it lies, through links too, where every machine of a cluster has a directory of its own."""
+    """Return whether it lies, through links too, where every machine of a cluster has a directory of its own."""
     real = os.path.realpath(path)
     return any(real == place or real.startswith(place + os.sep) for place in _NODE_LOCAL)

@@ -12,12 +12,12 @@ _LENGTH = 32
 
 
 def user_home(environ: Mapping[str, str]) -> str:
-    """The user's home directory: HOME of `environ`, or where that is missing `~` of this process."""
+    """Return the user's home directory: HOME of `environ`, or where that is missing `~` of this process."""
     return environ.get("HOME") or os.path.expanduser("~")
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """The directory of this user's own configuration; it may not exist."""
+    """Return the directory of this user's own configuration; it may not exist."""
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(user_home(environ), ".config")
     return os.path.join(base, "worldsize")
 

@@ -25,7 +25,7 @@ THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def with_parents(directory: str) -> Iterator[str]:
-    """An absolute path, and the directories above it, the nearest first."""
+    """Yield an absolute path, and the directories above it, the nearest first."""
     while directory != os.path.dirname(directory):
         yield directory
         directory = os.path.dirname(directory)
@@ -91,7 +91,7 @@ def require_link(path: str, status: os.stat_result, strict: bool = False) -> Non
 
 
 def unsafe_directory_error(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
-    """The error for a directory that others can change."""
+    """Return the error for a directory that others can change."""
     hint = (
         "name a directory of your own, or close it to others; or, if you trust all who can write there: "
         "worldsize config trust %s"
@@ -100,8 +100,8 @@ def unsafe_directory_error(path: str, danger: str, what: str = "what lies there 
 
 
 def read_link(name: str, directory: int | None = None) -> tuple[os.stat_result, str]:
-    """The status of what has this name, in the directory `directory` (a descriptor) if one is given, and where it leads
-    if it is a link. Both are of one and the same, whatever others put in its place meanwhile. OSError."""
+    """Return the status of what has this name, in the directory `directory` (a descriptor) if one is given, and where
+    it leads if it is a link. Both are of one and the same, whatever others put in its place meanwhile. OSError."""
     with Descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)) as found:
         status = os.fstat(found)
         return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""

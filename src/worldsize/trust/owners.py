@@ -29,13 +29,13 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
 
 
 def is_believed(uid: int) -> bool:
-    """Whether `uid` is this user or root: the owner of / too, which need not be 0 in a user namespace."""
+    """Return whether `uid` is this user or root: the owner of / too, which need not be 0 in a user namespace."""
     return uid in (0, os.geteuid(), _owner_of_root()) and not is_unknown(uid)
 
 
 def is_unknown(uid: int) -> bool:
-    """Whether it stands for everybody whom this process's user namespace does not map: root and all other users look
-    the same there."""
+    """Return whether it stands for everybody whom this process's user namespace does not map: root and all other users
+    look the same there."""
     return uid == _unmapped_uid()
 
 
@@ -46,7 +46,7 @@ def _owner_of_root() -> int:
 
 @lru_cache
 def _unmapped_uid() -> int | None:
-    """The number that the kernel shows in place of owners without one; None where every owner has one."""
+    """Return the number that the kernel shows in place of owners without one; None where every owner has one."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             number = int(file.read())
@@ -58,7 +58,7 @@ def _unmapped_uid() -> int | None:
 
 
 def access_list(place: str | int) -> bytes:
-    """The access list of a path or a descriptor, as the kernel has it; empty where the mode says all."""
+    """Return the access list of a path or a descriptor, as the kernel has it; empty where the mode says all."""
     try:
         return os.getxattr(place, _ACCESS_LIST)
     except (OSError, AttributeError):
@@ -66,14 +66,14 @@ def access_list(place: str | int) -> bytes:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Whether what has this status is this user's; root's is not, but for root."""
+    """Return whether what has this status is this user's; root's is not, but for root."""
     return status.st_uid == os.geteuid() and not is_unknown(status.st_uid)
 
 
 def is_private_group(gid: int) -> bool:
-    """Whether a group has no member but this user: their own group, of their own name, that lists nobody else, and that
-    is nobody else's first one, as far as the system lists its users. Root's group counts as such where it lists nobody;
-    and the group of a user without a name, with their number and no name, as containers have them."""
+    """Return whether a group has no member but this user: their own group, of their own name, that lists nobody else,
+    and that is nobody else's first one, as far as the system lists its users. Root's group counts as such where it
+    lists nobody; and the group of a user without a name, with their number and no name, as containers have them."""
     import grp
     import pwd
 
@@ -98,8 +98,8 @@ def _is_first_group_of_one(gid: int, uid: int) -> bool:
 
 
 def is_own_process(pid: int) -> bool:
-    """Whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel gives
-    them to root where the process wants to be unreadable. OSError where it is gone."""
+    """Return whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel
+    gives them to root where the process wants to be unreadable. OSError where it is gone."""
     with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
@@ -113,7 +113,7 @@ def user_name(uid: int) -> str:
 
 
 def login_name(uid: int) -> str | None:
-    """The user's name; None where this machine knows none."""
+    """Return the user's name; None where this machine knows none."""
     import pwd
 
     try:

@@ -43,7 +43,7 @@ def with_password(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def withheld_variables(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that no process of a run but its ranks is to have: these, and an account's password."""
+    """Return the variables that no process of a run but its ranks is to have: these, and an account's password."""
     return (*names, PASSWORD_VARIABLE) if PASSWORD_VARIABLE in environ else tuple(names)
 
 

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 
 def read_config(path: str, limit: int) -> ConfigFile:
-    """The file, and at most `limit` + 1 bytes of it. ConfigError for what cannot be read or is no regular file."""
+    """Return the file, and at most `limit` + 1 bytes of it. ConfigError for what cannot be read or is no regular
+    file."""
     try:
         with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -92,7 +93,7 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
-    """The danger of the file that a link of this user's, or root's, leads to."""
+    """Return the danger of the file that a link of this user's, or root's, leads to."""
     replaced = replacement_danger(path)
     if replaced:
         return replaced
@@ -116,7 +117,7 @@ no answer can be stored."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> TrustVerdict:
-    """The file in the user's own configuration directory, which is another's where HOME is."""
+    """Return the file in the user's own configuration directory, which is another's where HOME is."""
     if file.danger is None or _decision(file, environ):
         return TrustVerdict(True)
     return TrustVerdict(False, _exclusion(file))
@@ -128,8 +129,8 @@ def judge_project_file(
     environ: Mapping[str, str],
     ask: Ask | None,
 ) -> TrustVerdict:
-    """Whether a project's file counts, and what is to be said about that. `authority` gives what it decides: the file
-    is only read for that where nobody else could have written it. An answer is written down.
+    """Return whether a project's file counts, and what is to be said about that. `authority` gives what it decides: the
+    file is only read for that where nobody else could have written it. An answer is written down.
 
     Raises what `authority` does; ConfigError for a switch that says neither 0 nor 1.
     """

@@ -53,7 +53,7 @@ _SWITCH_OR_FILE = (
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, key or option of this name holds a secret."""
+    """Return whether a variable, key or option of this name holds a secret."""
     if name in _NOT_SECRET or not may_name_secret(name):
         return False
     words = _words(name)
@@ -70,7 +70,7 @@ def _words(name: str) -> list[str]:
 
 
 def may_name_secret(text: str) -> bool:
-    """Whether a secret's name may be in `text`, by its letters alone."""
+    """Return whether a secret's name may be in `text`, by its letters alone."""
     # PATH is no PAT where it is one word, or one word's end or middle: of its letters all are small but the first.
     upper = text.replace("PATH", "/") if text.isupper() else text.replace("path", "/").replace("Path", "/").upper()
     return has_one(upper, _NAME_MARKS)
@@ -84,9 +84,9 @@ def has_one(text: str, marks: tuple[str, ...]) -> bool:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`, `KEY_FILE=~/.ssh/key`.
-    Under a name that is of one secret itself (HF_TOKEN, API_KEY) only a switch or a file is; and nothing where the
-    name says password or secret."""
+    """Return whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`,
+    `KEY_FILE=~/.ssh/key`. Under a name that is of one secret itself (HF_TOKEN, API_KEY) only a switch or a file is; and
+    nothing where the name says password or secret."""
     upper = name.upper()
     if any(word in upper for word in ("PASS", "PW", "SECRET")):
         return False
@@ -94,7 +94,7 @@ def is_harmless(name: str, value: str) -> bool:
 
 
 def _is_kept(name: str) -> bool:
-    """Whether a secret's name is of the secret itself: not how many, or what is known of it."""
+    """Return whether a secret's name is of the secret itself: not how many, or what is known of it."""
     words = _words(name)
     while words[-1].isdigit() and len(words) > 1:
         words.pop()

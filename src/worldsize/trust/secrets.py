@@ -96,7 +96,7 @@ class _Masking:
         return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
-        """A channel of conda's, masked; a token is also found in its name below an alias: t/TOKEN/NAME."""
+        """Return a channel of conda's, masked; a token is also found in its name below an alias: t/TOKEN/NAME."""
         return re.sub(r"^(t/+)[^/?#\s]+(?=/)", r"\1" + MASK, self.text(text))
 
     def argv(self, argv: Iterable[str]) -> list[str]:
@@ -170,8 +170,8 @@ mask_argv = _ALL.argv
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable of this name has a secret as, or in, its value; numbers, words and files under a name that is
-    only like a secret's are none."""
+    """Return whether a variable of this name has a secret as, or in, its value; numbers, words and files under a name
+    that is only like a secret's are none."""
     return _SPARING.value(name, value) != value
 
 
@@ -183,7 +183,7 @@ def mask_tokens_in_paths(text: str) -> str:
 
 
 def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
-    """A value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words.
+    """Return a value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words.
 
     `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names that are only
     like a secret's (MAX_TOKENS, SORT_KEY).
@@ -192,8 +192,8 @@ def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
 
 
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
-    """The values of these variables, or inputs, that are secrets: by their names, or because `also` names them. Not
-    those that are harmless, or too short to be told from other text."""
+    """Return the values of these variables, or inputs, that are secrets: by their names, or because `also` names them.
+    Not those that are harmless, or too short to be told from other text."""
     found = {name: value for name, value in named.items() if len(value) >= _DISTINCTIVE}
     return [
         value
@@ -203,13 +203,13 @@ def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[
 
 
 def _is_distinctive(value: str) -> bool:
-    """Whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
+    """Return whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
     return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
-    """A value of JSON's kinds without these texts, wherever they are in it, names too. Before names and shapes are
-    masked: those may take the beginning of a value alone, and what is left is found no more."""
+    """Return a value of JSON's kinds without these texts, wherever they are in it, names too. Before names and shapes
+    are masked: those may take the beginning of a value alone, and what is left is found no more."""
     if not secrets:
         return value
     if isinstance(value, str):
@@ -235,7 +235,7 @@ def _mask_login(scheme: str, login: str) -> str:
 
 
 def _is_like_token(user: str) -> bool:
-    """Whether the name of a user is none, by its length or a service's own shape."""
+    """Return whether the name of a user is none, by its length or a service's own shape."""
     return (len(user) >= _LONG_NAME and any(map(str.isdigit, user))) or _ALL.text(user) != user
 
 

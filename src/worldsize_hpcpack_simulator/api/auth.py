@@ -52,7 +52,7 @@ class Users:
         return account
 
     def _find_account(self, name: str) -> Account | None:
-        """A name without a domain means that user of whatever domain."""
+        """Return a name without a domain means that user of whatever domain."""
         return next((account for account in self._accounts if is_same_user(account.name, name.strip())), None)
 
 

@@ -45,7 +45,7 @@ def metric_definitions(head: HeadNode, call: Call) -> Answer:
 
 
 def metric_history(head: HeadNode, call: Call) -> Answer:
-    """A value for each minute that is over and that the simulator has seen."""
+    """Return a value for each minute that is over and that the simulator has seen."""
     name = next((each for each, *_ in _DEFINITIONS if each.lower() == call.path["name"].lower()), None)
     if name is None:
         raise RequestRefused(404, f"There is no metric {call.path['name']}.")
@@ -88,7 +88,7 @@ def _metric_data(name: str, since: float, until: float, instances: Sequence[tupl
 
 
 def job_metrics(head: HeadNode, call: Call) -> Answer:
-    """How many jobs have ended in each way by the end of each of seven days."""
+    """Return how many jobs have ended in each way by the end of each of seven days."""
     now = time.time()
     ends = [now - _WEEK + day * 86400.0 for day in range(1, 8)]
     instances = []
@@ -148,7 +148,7 @@ def operation(head: HeadNode, call: Call) -> Answer:
 
 
 def _select_operations(head: HeadNode, call: Call) -> list[Operation]:
-    """The oldest first. Both times are exclusive."""
+    """Return the oldest first. Both times are exclusive."""
     tests: list[Callable[[Operation], bool]] = []
     if "fromtime" in call.query:
         since = parse_date(call.query["fromtime"])

@@ -88,7 +88,8 @@ class HeadNode:
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
-        """The job, and its task or subtask that the path names. RequestRefused: 404 where there is none of this id."""
+        """Return the job, and its task or subtask that the path names. RequestRefused: 404 where there is none of this
+        id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
             raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
@@ -103,7 +104,7 @@ class HeadNode:
         return node
 
     def group(self, call: Call) -> str:
-        """The group's own spelling. RequestRefused: 404 where there is none of this name."""
+        """Return the group's own spelling. RequestRefused: 404 where there is none of this name."""
         name = call.path["name"]
         for each in self.cluster.groups:
             if each.lower() == name.lower():
@@ -132,7 +133,7 @@ def _parse_id(call: Call, name: str) -> int:
 
 
 def parse_message(body: object) -> str:
-    """The reason that somebody gives: a JSON string. RequestRefused: something else."""
+    """Return the reason that somebody gives: a JSON string. RequestRefused: something else."""
     if body is None:
         return ""
     if not isinstance(body, str):

@@ -102,7 +102,7 @@ def read(head: HeadNode, call: Call) -> Answer:
 
 
 def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]:
-    """The ids of the jobs that wait for this one, where they are asked for."""
+    """Return the ids of the jobs that wait for this one, where they are asked for."""
     if wanted and "childjobids" not in [name.lower() for name in wanted]:
         return {}
     found = [each.number for each in head.scheduler.jobs.values() if str(job.number) in each.names("ParentJobIds")]
@@ -110,7 +110,7 @@ def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]
 
 
 def phase(job: Job) -> str:
-    """How much of a job may be changed: "configuring", "queued", "running", "over"."""
+    """Return how much of a job may be changed: "configuring", "queued", "running", "over"."""
     if job.state == "Configuring":
         return "configuring"
     return "queued" if job.state in verbs.WAITING else "running" if job.state == "Running" else "over"
@@ -128,7 +128,7 @@ def change(head: HeadNode, call: Call) -> Answer:
 
 
 def submit(head: HeadNode, call: Call) -> Answer:
-    """The body may set properties of the job, and bear its user's name and password."""
+    """Return the body may set properties of the job, and bear its user's name and password."""
     job, given = head.job(call), parse_property_list(call.body)
     check_may_change(call.user, job.owner)
     password = "".join(given.pop(name) for name in list(given) if name.lower() == "password")

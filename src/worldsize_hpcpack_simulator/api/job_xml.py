@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def job_from_xml(scheduler: Scheduler, owner: str, text: str) -> Job:
-    """The job, configured. Attributes that only the scheduler sets are passed over. RequestRefused: no job, or a bad
-    value."""
+    """Return the job, configured. Attributes that only the scheduler sets are passed over. RequestRefused: no job, or a
+    bad value."""
     from xml.etree.ElementTree import ParseError, fromstring  # nosec B405  # of one who has logged in
 
     try:

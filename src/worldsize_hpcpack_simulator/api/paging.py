@@ -56,7 +56,7 @@ class Pages:
 
 
 def parse_number(query: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """A number of the query. RequestRefused: it is none, or below `least`."""
+    """Return a number of the query. RequestRefused: it is none, or below `least`."""
     text = query.get(name.lower())
     if text is None:
         return default

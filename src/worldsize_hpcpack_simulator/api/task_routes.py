@@ -93,7 +93,7 @@ def add(head: HeadNode, call: Call) -> Answer:
 
 
 def with_sweep_type(values: dict[str, str]) -> dict[str, str]:
-    """The older way to say that a task is a sweep."""
+    """Return the older way to say that a task is a sweep."""
     return {**values, "Type": "ParametricSweep"} if values.get("IsParametric") == "True" else values
 
 

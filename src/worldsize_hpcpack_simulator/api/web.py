@@ -52,7 +52,7 @@ def _target(request: Request) -> str:
 
 
 def _quoted_path(request: Request) -> str:
-    """A quoted slash stays part of a name."""
+    """Return a quoted slash stays part of a name."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw.decode("ascii", "replace").partition("?")[0].rstrip("/")
 

@@ -190,7 +190,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _source_directory() -> str:
-    """The directory that holds this package."""
+    """Return the directory that holds this package."""
     path = os.path.abspath(__file__)
     for _ in range(3):
         path = os.path.dirname(path)

@@ -38,7 +38,7 @@ def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapa
 
 
 def cores_in_use(job: Job) -> dict[str, int]:
-    """The cores of each node that its tasks have now."""
+    """Return the cores of each node that its tasks have now."""
     used: dict[str, int] = {}
     for task in job.runnable_tasks():
         if task.state in (*LIVE, "Finishing"):
@@ -48,6 +48,6 @@ def cores_in_use(job: Job) -> dict[str, int]:
 
 
 def may_start(task: Task, job: Job) -> bool:
-    """Whether all tasks of the names that it depends on have finished."""
+    """Return whether all tasks of the names that it depends on have finished."""
     names = {name.lower() for name in task.names("DependsOn")}
     return all(other.state == "Finished" for other in job.tasks.values() if other.value("Name").lower() in names)

@@ -138,7 +138,7 @@ class Task(WorkItem):
         self.exit_code, self.output, self.place, self.ending, self.dismissed = None, "", {}, "", False
 
     def to_properties(self) -> dict[str, str]:
-        """All properties, "" where there is no value yet."""
+        """Return all properties, "" where there is no value yet."""
         own = {
             "TaskId": self.key,
             "ParentJobId": str(self.job),
@@ -175,7 +175,7 @@ class Job(WorkItem):
         return task
 
     def runnable_tasks(self) -> Iterator[Task]:
-        """The tasks that run themselves: basic ones and subtasks."""
+        """Yield the tasks that run themselves: basic ones and subtasks."""
         for task in self.tasks.values():
             if task.is_sweep:
                 yield from task.subtasks.values()
@@ -187,7 +187,8 @@ class Job(WorkItem):
         self.pending = self.ending = ""
 
     def to_properties(self) -> dict[str, str]:
-        """All properties, "" where there is no value yet; what only the head node knows of others is left out."""
+        """Return all properties, "" where there is no value yet; what only the head node knows of others is left
+        out."""
         own = {
             "Id": str(self.number),
             "PendingReason": self.pending,
@@ -205,7 +206,7 @@ class Job(WorkItem):
 
 
 def select_properties(item: Job | Task, wanted: list[str]) -> dict[str, str]:
-    """The wanted properties in the order asked for, by their own names; all where none is named."""
+    """Return the wanted properties in the order asked for, by their own names; all where none is named."""
     shown = item.to_properties()
     names = [canonical_name(name, shown) for name in wanted] or list(shown)
     return {name: shown[name] for name in names if name is not None}

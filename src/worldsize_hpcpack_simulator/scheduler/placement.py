@@ -20,7 +20,7 @@ class NodeCapacity(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def unit(self, kind: str) -> int:
-        """The cores that one unit is made of."""
+        """Return the cores that one unit is made of."""
         if kind == "Node":
             return self.cores
         if kind == "Socket":
@@ -28,20 +28,21 @@ class NodeCapacity(NamedTuple):
         return max(1, self.cores // self.gpus) if kind == "GPU" and self.gpus else 1
 
     def units(self, kind: str, cores: int) -> int:
-        """How many units that many of its cores make."""
+        """Return how many units that many of its cores make."""
         if kind == "GPU" and not self.gpus:
             return 0
         return cores // self.unit(kind)
 
 
 def unit_limits(item: Job | Task, kind: str) -> tuple[int, int]:
-    """The least and the most units it asks for."""
+    """Return the least and the most units it asks for."""
     least, most = item.amount("Min" + UNIT_LIMITS[kind]), item.amount("Max" + UNIT_LIMITS[kind])
     return max(1, least), max(1, least, most)
 
 
 def job_limits(job: Job) -> tuple[int, int]:
-    """The least and the most units of its kind, worked out from its tasks where it leaves that to the scheduler."""
+    """Return the least and the most units of its kind, worked out from its tasks where it leaves that to the
+    scheduler."""
     kind = job.value("UnitType")
     least, most = unit_limits(job, kind)
     sizes = [unit_limits(task, kind) for task in job.runnable_tasks()] or [(1, 1)]
@@ -53,7 +54,7 @@ def job_limits(job: Job) -> tuple[int, int]:
 
 
 def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity]:
-    """The nodes that it may have, up or not: as requested, in its groups, not excluded."""
+    """Return the nodes that it may have, up or not: as requested, in its groups, not excluded."""
     requested = {name.lower() for name in job.names("RequestedNodes")}
     excluded = {name.lower() for name in job.names("ExcludedNodes")}
     groups = {name.lower() for name in job.names("NodeGroups")}
@@ -68,7 +69,8 @@ def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity
 
 
 def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
-    """The units on each node, by its name in lower case, that tasks insist on; those of one node may take turns."""
+    """Return the units on each node, by its name in lower case, that tasks insist on; those of one node may take
+    turns."""
     needs: dict[str, int] = {}
     for task in tasks:
         names = [name.lower() for name in task.names("RequiredNodes")]
@@ -79,7 +81,8 @@ def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
 
 
 def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
-    """The cores of each node that it gets now; None while too little is free. What it has already counts as free."""
+    """Return the cores of each node that it gets now; None while too little is free. What it has already counts as
+    free."""
     kind, exclusive = job.value("UnitType"), job.flag("IsExclusive")
     least, most = job_limits(job)
     needs = required_units(job, [task for task in job.runnable_tasks() if not task.is_over])
@@ -134,7 +137,7 @@ def _unit_words(kind: str, count: int) -> str:
 def allocate_task(
     task: Task, job: Job, rooms: Mapping[str, NodeCapacity], free: Mapping[str, int]
 ) -> dict[str, int] | None:
-    """The cores of each node that a task gets out of its job's; None while too few of them are `free`."""
+    """Return the cores of each node that a task gets out of its job's; None while too few of them are `free`."""
     kind = job.value("UnitType")
     least, most = unit_limits(task, kind)
     named = [name.lower() for name in task.names("RequiredNodes")]

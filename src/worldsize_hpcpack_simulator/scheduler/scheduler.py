@@ -32,7 +32,7 @@ class Scheduler(TaskRunner):
         return job
 
     def step(self) -> bool:
-        """Whether something will be due before anything else happens."""
+        """Return whether something will be due before anything else happens."""
         for job in sorted(
             self.active.values(), key=_queue_position
         ):  # what others give up now, the first of the queue gets
@@ -45,12 +45,12 @@ class Scheduler(TaskRunner):
         return any(_is_changing(job) for job in self.active.values())
 
     def is_busy(self, node: SimulatedNode) -> bool:
-        """Whether tasks run there."""
+        """Return whether tasks run there."""
         tasks = (task for job in self.active.values() for task in job.runnable_tasks())
         return any(node.name in task.nodes and task.state in LIVE for task in tasks)
 
     def node_capacities(self) -> list[placement.NodeCapacity]:
-        """All nodes with what no job has of them."""
+        """Return all nodes with what no job has of them."""
         held = [job.held for job in self.active.values()]
         return [node.capacity(sum(each.get(node.name, 0) for each in held)) for node in self.cluster.nodes.values()]
 

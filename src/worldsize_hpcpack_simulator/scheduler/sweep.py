@@ -11,7 +11,7 @@ _SWEPT = ("CommandLine", "WorkDirectory", "StdInFilePath", "StdOutFilePath", "St
 
 
 def indices(task: Task) -> Iterator[int]:
-    """The values of the sweep, at most `MOST`."""
+    """Yield the values of the sweep, at most `MOST`."""
     start, end, by = task.amount("StartValue"), task.amount("EndValue"), task.amount("IncrementValue")
     if by and (end - start) * by >= 0:
         yield from range(start, end + (1 if by > 0 else -1), by)[:MOST]
@@ -34,7 +34,7 @@ def expand_sweeps(job: Job) -> None:
 
 
 def _subtask_values(task: Task, index: int) -> dict[str, str]:
-    """Each `*` stands for the value; several in a row give it leading zeros."""
+    """Return each `*` stands for the value; several in a row give it leading zeros."""
     values = dict(task.values)
     for name in _SWEPT:
         if name in values:

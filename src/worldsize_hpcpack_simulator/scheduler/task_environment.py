@@ -10,7 +10,7 @@ from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 
 
 def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
-    """The words of a node's `start`."""
+    """Return the words of a node's `start`."""
     home = os.path.join(cluster.folder, task.nodes[0], "home")
     directory = os.path.join(home, task.value("WorkDirectory"))
     return {
@@ -36,7 +36,7 @@ def _address_variable(task: Task, cluster: Cluster) -> dict[str, str]:
 
 
 def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
-    """A clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
+    """Return a clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
     cores = "".join(f" {name} {count}" for name, count in task.place.items())
     plain = {
         "PATH": "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".format(

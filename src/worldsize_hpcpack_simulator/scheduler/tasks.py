@@ -38,7 +38,7 @@ class TaskRunner:
             self.changed()
 
     def _find_running(self, order: str) -> Task | None:
-        """The task that was started by this order, and not again since."""
+        """Return the task that was started by this order, and not again since."""
         job = self.jobs.get(int(order.partition(".")[0]))
         tasks = (
             (task for task in job.runnable_tasks() if task.order == order and task.state in LIVE) if job else iter(())
@@ -101,6 +101,6 @@ def end_run(task: Task, state: str, message: str = "") -> None:
 
 
 def _success_codes(task: Task) -> set[int]:
-    """The exit codes that count as success."""
+    """Return the exit codes that count as success."""
     words = task.value("ValidExitCodes").replace(",", " ").split()
     return {int(word) for word in words if word.lstrip("-").isdigit()} or {0}

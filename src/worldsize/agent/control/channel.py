@@ -105,7 +105,7 @@ class HeadChannel:
         return news
 
     def silent_nodes(self, seconds: float) -> list[int]:
-        """The ranks of connected nodes that have sent nothing for `seconds`."""
+        """Return the ranks of connected nodes that have sent nothing for `seconds`."""
         before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 

@@ -16,7 +16,7 @@ _LONG = 1 << 13
 
 
 def host_fields(hosts: Sequence[Host]) -> dict[str, Any]:
-    """The fields of a message that hold these hosts."""
+    """Return the fields of a message that hold these hosts."""
     text = json.dumps(hosts, separators=(",", ":")).encode()
     if len(text) < _LONG:
         return {"hosts": hosts}
@@ -29,7 +29,7 @@ def host_fields(hosts: Sequence[Host]) -> dict[str, Any]:
 
 
 def hosts_of(message: Mapping[str, Any]) -> tuple[Host, ...]:
-    """The hosts that a message holds. Raises ValueError, or what a damaged message leads to."""
+    """Return the hosts that a message holds. Raises ValueError, or what a damaged message leads to."""
     if "packed" not in message:
         return tuple(map(Host.of, message["hosts"]))
     from binascii import a2b_base64

@@ -34,7 +34,7 @@ def encode(kind: str, fields: dict[str, Any]) -> Message:
 
 
 def longest_line(nodes: int) -> int:
-    """The bytes that a line of a run's head may have: it lists all nodes."""
+    """Return the bytes that a line of a run's head may have: it lists all nodes."""
     return MAX_LINE + nodes * _LONGEST_HOST
 
 
@@ -137,8 +137,8 @@ class Link:
             self._read()
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have arrived; one of kind "gone" ends the list when the other side is no more, cannot prove
-        who it is, or talks nonsense."""
+        """Return the messages that have arrived; one of kind "gone" ends the list when the other side is no more,
+        cannot prove who it is, or talks nonsense."""
         gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
         messages = []

@@ -57,7 +57,7 @@ class Seal:
 
 
 def derived_key(token: str, purpose: bytes) -> str:
-    """A key that only who has the run's token can make, the same on all nodes: 64 hexadecimal characters."""
+    """Return a key that only who has the run's token can make, the same on all nodes: 64 hexadecimal characters."""
     return _mac(token.encode(), purpose).hex()
 
 

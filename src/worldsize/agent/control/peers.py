@@ -141,7 +141,7 @@ class HeadPeers(Peers):
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """A node's report counts once: a node that does not repeat it may have gone on meanwhile."""
+        """Return a node's report counts once: a node that does not repeat it may have gone on meanwhile."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self.done_nodes
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []

@@ -50,21 +50,22 @@ class PortReservation:
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
-    """The first and the last of the widest span of unprivileged ports that the kernel does not assign by itself."""
+    """Return the first and the last of the widest span of unprivileged ports that the kernel does not assign by
+    itself."""
     low, high = ephemeral
     spans = [(20000 if low > 22000 else 1025, low - 1), (high + 1, 65535)]
     return max(spans, key=lambda span: span[1] - span[0])
 
 
 def _ephemeral_range() -> tuple[int, int]:
-    """The first and the last port that the kernel assigns by itself; Linux's own where it does not tell."""
+    """Return the first and the last port that the kernel assigns by itself; Linux's own where it does not tell."""
     low, high = read_if_possible("/proc/sys/net/ipv4/ip_local_port_range").split() or (32768, 60999)
     return int(low), int(high)
 
 
 def _take_mark(port: int, key: bytes | None) -> _socket.socket | None:
-    """A socket with the name that holds `port`, without a name where there is no key; None where another process has
-    it."""
+    """Return a socket with the name that holds `port`, without a name where there is no key; None where another process
+    has it."""
     mark = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:

@@ -59,7 +59,7 @@ class Rendezvous(NamedTuple):
 
 
 def leaves_launcher_open(plan: Plan) -> bool:
-    """Whether the head is to choose what starts the ranks, by what its node has."""
+    """Return whether the head is to choose what starts the ranks, by what its node has."""
     return "otherwise" in plan.options and plan.batch is None
 
 

@@ -71,7 +71,8 @@ class Peers:
         return self._own.address
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
-        """Every node's host, in order, once all nodes have joined and the head has sent the list; None before."""
+        """Return every node's host, in order, once all nodes have joined and the head has sent the list; None
+        before."""
         return (self._own,)
 
     def report_ready(self, parts: int) -> bool:
@@ -79,7 +80,7 @@ class Peers:
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        """The verdicts that have come from other nodes since the last call."""
+        """Return the verdicts that have come from other nodes since the last call."""
         return []
 
     def send_verdict(self, verdict: Verdict) -> None:
@@ -104,7 +105,8 @@ class Peers:
         """Report that nothing of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
-        """Whether this agent may end, once its node is done. `late`: other nodes need not be waited for any longer."""
+        """Return whether this agent may end, once its node is done. `late`: other nodes need not be waited for any
+        longer."""
         return True
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
@@ -120,7 +122,7 @@ class Peers:
         """Forget how long other nodes have been silent: this agent itself did not run for a while."""
 
     def missing_text(self, within: str = "") -> str:
-        """The nodes that are missing, in words; `within` says after how long."""
+        """Return the nodes that are missing, in words; `within` says after how long."""
         return "nobody"
 
     def close(self, verdict: Verdict | None) -> None:

@@ -27,8 +27,8 @@ class Launcher(Protocol):
     """How the ranks of a node are started, and which of them failed."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
-        """Whether a node with this environment has what the launcher needs. Asked on the head alone, and only where the
-        plan names another launcher that may take its place."""
+        """Return whether a node with this environment has what the launcher needs. Asked on the head alone, and only
+        where the plan names another launcher that may take its place."""
         return True
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
@@ -37,12 +37,13 @@ class Launcher(Protocol):
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """The processes that the node is to start, in the order of its ranks. Pure. By default, one for each rank."""
+        """Return the processes that the node is to start, in the order of its ranks. Pure. By default, one for each
+        rank."""
         return list(launch.ranks())
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failures, at least one, behind the end of one of the launcher's processes with another code than 0. By
-        default, those that the process's ranks report."""
+        """Return the failures, at least one, behind the end of one of the launcher's processes with another code than
+        0. By default, those that the process's ranks report."""
         return rank_failures(end, end.ended.process.ranks, end.ended.code)
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
@@ -53,8 +54,8 @@ class Launcher(Protocol):
 
 
 def find_launcher(name: str) -> Launcher:
-    """The launcher of this name, whose module is imported. Raises PlanError for a name that is not known, ConfigError
-    where its wing is not installed."""
+    """Return the launcher of this name, whose module is imported. Raises PlanError for a name that is not known,
+    ConfigError where its wing is not installed."""
     require_launcher(name)
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     if name in LAUNCHERS:
@@ -67,8 +68,8 @@ def find_launcher(name: str) -> Launcher:
 
 
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
-    """The launcher that the head chooses by what its node has: the plan's own, or the other one that the plan names.
-    Empty where the plan leaves no choice. Raises PlanError for a launcher that is not known."""
+    """Return the launcher that the head chooses by what its node has: the plan's own, or the other one that the plan
+    names. Empty where the plan leaves no choice. Raises PlanError for a launcher that is not known."""
     launcher = find_launcher(plan.launcher)  # imported once for all agents that are forked from this process
     if not leaves_launcher_open(plan):
         return ""
@@ -76,7 +77,7 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
 
 
 def rank_failures(end: NodeEnd, ranks: Sequence[int], code: int) -> list[Failure]:
-    """The failure of each of these ranks, with the exception that it has left, and with this code."""
+    """Return the failure of each of these ranks, with the exception that it has left, and with this code."""
     told = end.ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
     errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
     return [rank_failure(rank, end.node_rank, end.host, code, end.ended.time, error, end.oom) for rank, error in errors]
@@ -113,6 +114,6 @@ def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None
 
 
 def umask_of(plan: Plan) -> int | None:
-    """The umask of a node's programs. None stands for the agent's own: a launcher's ranks then set theirs, each after
-    it has opened its log."""
+    """Return the umask of a node's programs. None stands for the agent's own: a launcher's ranks then set theirs, each
+    after it has opened its log."""
     return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask

@@ -24,7 +24,8 @@ class CpuLocation(NamedTuple):
 
 
 def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tuple[int, ...], ...]:
-    """An equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than ranks.
+    """Return an equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than
+    ranks.
 
     Physical cores are shared out whole as long as each rank gets one. Cores or CPUs that do not divide evenly are left
     over between the shares, so that as few shares as possible reach over two NUMA nodes or sockets.
@@ -42,13 +43,13 @@ def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tup
 
 
 def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
-    """The `equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the kernel does
-    not report their locations."""
+    """Return the `equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the
+    kernel does not report their locations."""
     return equal_cpu_shares(read_cpu_locations(os.sched_getaffinity(0), system), ranks)
 
 
 def read_cpu_locations(cpus: Iterable[int], system: str = _SYSTEM) -> dict[int, CpuLocation]:
-    """The location of each of these CPUs, as the kernel reports it in the directory `system`."""
+    """Return the location of each of these CPUs, as the kernel reports it in the directory `system`."""
     numa = _numa_nodes(system)
     return {cpu: _cpu_location(cpu, numa.get(cpu, 0), f"{system}/cpu/cpu{cpu}/topology/") for cpu in cpus}
 
@@ -60,7 +61,7 @@ def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
 
 
 def _numa_nodes(system: str) -> dict[int, int]:
-    """The NUMA node of each CPU; empty where the kernel does not report them."""
+    """Return the NUMA node of each CPU; empty where the kernel does not report them."""
     try:
         names = os.listdir(system + "/node")
     except OSError:
@@ -71,7 +72,7 @@ def _numa_nodes(system: str) -> dict[int, int]:
 
 
 def _read_numbers(path: str) -> Sequence[int]:
-    """The numbers of one of the kernel's lists, such as 0-3,64-67; none for a file that is no list, or cannot be
+    """Return the numbers of one of the kernel's lists, such as 0-3,64-67; none for a file that is no list, or cannot be
     read."""
     found: list[int] = []
     for part in read_if_possible(path).decode("utf-8", "replace").strip().split(","):

@@ -26,7 +26,7 @@ class FailedRank(NamedTuple):
 
 
 def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
-    """The exceptions that ranks of the plan have left, by rank."""
+    """Return the exceptions that ranks of the plan have left, by rank."""
     left = {name for name in os.listdir(paths.errors_dir) if not name.endswith(".tmp")}
     found = {}
     for node in plan.nodes:
@@ -39,7 +39,7 @@ def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
 
 
 def launcher_failure(end: NodeEnd) -> Failure:
-    """The failure of the launcher itself, where nothing shows that a rank failed."""
+    """Return the failure of the launcher itself, where nothing shows that a rank failed."""
     process, code, time = end.ended
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"
@@ -50,7 +50,7 @@ def launcher_failure(end: NodeEnd) -> Failure:
 
 
 def last_line(log: str) -> str:
-    """The last line of a launcher's log, masked; "" where it has none."""
+    """Return the last line of a launcher's log, masked; "" where it has none."""
     lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:

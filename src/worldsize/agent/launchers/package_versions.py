@@ -22,8 +22,8 @@ _OF_CONDA = frozenset(("nccl", "cudatoolkit", "cuda-version", "cudnn", "openmpi"
 
 
 def installed_versions(python: PythonFiles, environ: Mapping[str, str]) -> dict[str, str]:
-    """The versions of the packages that runs depend on, by their names in the form of an index (PEP 503); the first
-    place on Python's path counts."""
+    """Return the versions of the packages that runs depend on, by their names in the form of an index (PEP 503); the
+    first place on Python's path counts."""
     found = conda_versions(python.prefix)
     for directory in reversed(package_directories(python, environ)):
         found.update(distribution_versions(names_in(directory)))
@@ -31,7 +31,7 @@ def installed_versions(python: PythonFiles, environ: Mapping[str, str]) -> dict[
 
 
 def distribution_versions(names: Iterable[str]) -> dict[str, str]:
-    """The versions that the names of one directory tell: `torch-2.7.1+cu126.dist-info`, `numpy-1.24.2.egg-info`,
+    """Return the versions that the names of one directory tell: `torch-2.7.1+cu126.dist-info`, `numpy-1.24.2.egg-info`,
     `mpi4py-3.1.4-py3.11-linux-x86_64.egg-info`. A package with two versions, the remains of an update, is left out."""
     found: dict[str, set[str]] = {}
     for entry in names:

@@ -38,8 +38,8 @@ class PythonFiles(NamedTuple):
 
 
 def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:
-    """The path of the Python that a command line with this first word starts in `directory`; None where it cannot be
-    told.
+    """Return the path of the Python that a command line with this first word starts in `directory`; None where it
+    cannot be told.
 
     The word is Python itself or a script with a Python in its first line, such as torchrun. Raises OSError where there
     is no such program.
@@ -54,8 +54,8 @@ def find_python(program: str, environ: Mapping[str, str], directory: str = "/") 
 
 
 def _interpreter(head: bytes) -> str | None:
-    """The program in `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long paths:
-    `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`."""
+    """Return the program in `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long
+    paths: `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`."""
     lines = head.decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("#!"):
         return None
@@ -86,8 +86,8 @@ def read_python(program: str) -> PythonFiles:
 
 
 def package_directories(python: PythonFiles, environ: Mapping[str, str]) -> Sequence[str]:
-    """The directories where it looks for packages, in its order: PYTHONPATH, the user's, its own, the distribution's
-    (site.py; Debian names them dist-packages)."""
+    """Return the directories where it looks for packages, in its order: PYTHONPATH, the user's, its own, the
+    distribution's (site.py; Debian names them dist-packages)."""
     own = [directory for directory in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(directory)]
     if not python.minor:
         return own
@@ -112,7 +112,7 @@ def _system_directories(python: PythonFiles, environ: Mapping[str, str], within:
 
 
 def _venv_settings(prefix: str) -> dict[str, str] | None:
-    """The lines of pyvenv.cfg; None where there is no such file."""
+    """Return the lines of pyvenv.cfg; None where there is no such file."""
     path = os.path.join(prefix, "pyvenv.cfg")
     if not os.path.isfile(path):
         return None
@@ -122,7 +122,7 @@ def _venv_settings(prefix: str) -> dict[str, str] | None:
 
 
 def _minor(program: str, prefix: str) -> str:
-    """The version in the name that the program's links lead to, else from the one directory of libraries."""
+    """Return the version in the name that the program's links lead to, else from the one directory of libraries."""
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
@@ -131,7 +131,7 @@ def _minor(program: str, prefix: str) -> str:
 
 
 def _full_version(prefix: str, minor: str) -> str:
-    """The version in conda's record of its Python, else in the header of the C API, which not all have."""
+    """Return the version in conda's record of its Python, else in the header of the C API, which not all have."""
     if not minor:
         return ""
     for name in names_in(os.path.join(prefix, "conda-meta")):

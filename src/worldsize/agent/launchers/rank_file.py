@@ -38,5 +38,5 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
 
 
 def to_shell_word(text: str) -> str:
-    """The text as one word of sh."""
+    """Return the text as one word of sh."""
     return "'{}'".format(text.replace("'", "'\\''"))

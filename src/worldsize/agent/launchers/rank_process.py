@@ -70,8 +70,8 @@ class NodeLaunch(NamedTuple):
     forks: RankForks | None = None
 
     def ranks(self) -> Iterator[Process]:
-        """Each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many threads as
-        the plan says, else as it has CPUs, else an equal share of the node's."""
+        """Yield each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many
+        threads as the plan says, else as it has CPUs, else an equal share of the node's."""
         plan, paths = self.plan, self.paths
         held: tuple[int, ...] = (signal.SIGINT,) if plan.shielded else ()
         if plan.terminal:
@@ -107,7 +107,8 @@ class NodeEnd(NamedTuple):
 
 
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
-    """The CPUs of each rank of this very node, where the plan asks for that and the launcher binds ranks; else none."""
+    """Return the CPUs of each rank of this very node, where the plan asks for that and the launcher binds ranks; else
+    none."""
     if plan.bind != "node" or not launcher_facts(plan.launcher).binds_ranks:
         return ()
     from worldsize.agent.launchers.cpu_binding import own_cpu_shares

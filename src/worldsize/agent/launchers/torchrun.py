@@ -47,7 +47,7 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failure of the rank that torchrun names; else those of all ranks that the process was to start."""
+        """Return the failure of the rank that torchrun names; else those of all ranks that the process was to start."""
         cause = root_cause(end.ended.process.log)
         return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
@@ -58,8 +58,8 @@ LAUNCHER = TorchrunLauncher()
 def torchrun_argv(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The command line of a node's torchrun. Its rendezvous is on the head's port, or where the plan says, as in the
-    guide for HPC Pack."""
+    """Return the command line of a node's torchrun. Its rendezvous is on the head's port, or where the plan says, as in
+    the guide for HPC Pack."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else str(len(plan.nodes))
@@ -101,12 +101,12 @@ def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[
 
 
 def _short_name(name: str) -> str:
-    """A host's name without its domain, in lower case; an address as it is."""
+    """Return a host's name without its domain, in lower case; an address as it is."""
     return name.lower() if re.fullmatch(r"[\d.]+", name) else name.lower().partition(".")[0]
 
 
 def root_cause(log: str) -> FailedRank | None:
-    """The first failure, by torchrun's own log; None where that names none."""
+    """Return the first failure, by torchrun's own log; None where that names none."""
     _, _, text = read_tail(log, _REPORT).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
@@ -117,9 +117,9 @@ def root_cause(log: str) -> FailedRank | None:
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
-    """The shell lines that torchrun starts for each rank: they set the rank's variables of every convention in force,
-    its log, error file and umask, and execute the command. With `restarts`, they first empty the error files that the
-    rank left when it was started before."""
+    """Return the shell lines that torchrun starts for each rank: they set the rank's variables of every convention in
+    force, its log, error file and umask, and execute the command. With `restarts`, they first empty the error files
+    that the rank left when it was started before."""
     exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     exports += _exports(_BY_WORLD, environment) if elastic else []
@@ -139,7 +139,7 @@ def _exports(sources: Mapping[str, str], environment: Mapping[str, str]) -> list
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:
-    """The address that a node's torchrun gives for itself. torchrun numbers its nodes in the order of these, so that
-    with the real ones its node ranks and worldsize's would differ. Only the first node's is ever connected to; the
+    """Return the address that a node's torchrun gives for itself. torchrun numbers its nodes in the order of these, so
+    that with the real ones its node ranks and worldsize's would differ. Only the first node's is ever connected to; the
     others' stand for a place in the order: "~" sorts after every address."""
     return world.address if node.node_rank == 0 else f"~{node.node_rank:06d}"

@@ -63,8 +63,8 @@ def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> i
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:
-    """The same for a process with several threads: a fork would copy their locks, held. With `terminal` the run's only
-    rank gets this process's streams."""
+    """Return the same for a process with several threads: a fork would copy their locks, held. With `terminal` the
+    run's only rank gets this process's streams."""
     return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ, terminal)
 
 
@@ -230,7 +230,7 @@ class Conductor:
                 self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
-        """Whether the run can do without the nodes that were lost."""
+        """Return whether the run can do without the nodes that were lost."""
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward_signals(self) -> None:

@@ -62,13 +62,13 @@ class Dependency:
 
 
 def _is_alive(handle: Any) -> bool:
-    """Whether the process of a handle lives. Another machine's processes count as alive, since nothing is known of
-    them."""
+    """Return whether the process of a handle lives. Another machine's processes count as alive, since nothing is known
+    of them."""
     if not handle:
         return False
     return bool(handle["host"] != processes.host_name()) or processes.start_time(handle["pid"]) == handle["start_time"]
 
 
 def read_dependencies(root: str) -> list[Dependency]:
-    """The dependencies that after.json names; none where there is no such file."""
+    """Return the dependencies that after.json names; none where there is no such file."""
     return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

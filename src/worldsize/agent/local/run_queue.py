@@ -46,7 +46,7 @@ def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
-    """The same, as a program of its own."""
+    """Return the same, as a program of its own."""
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 
@@ -116,8 +116,8 @@ class RunQueue:
                 processes.signal_process(pid, signal.SIGTERM)
 
     def _may_start(self) -> bool:
-        """Whether all that the queue waits for has ended as it should. Once something has not, no run of the queue will
-        start."""
+        """Return whether all that the queue waits for has ended as it should. Once something has not, no run of the
+        queue will start."""
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
@@ -135,8 +135,8 @@ class RunQueue:
                 self._start_run(paths)
 
     def _is_unchanged(self, paths: RunPaths) -> bool:
-        """Whether the run's directory, and its array's, are still this user's. A directory that others have made of one
-        of these names is not started, nor written to."""
+        """Return whether the run's directory, and its array's, are still this user's. A directory that others have made
+        of one of these names is not started, nor written to."""
         return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
 
     def _conclude_waiting(self, status: Status) -> None:

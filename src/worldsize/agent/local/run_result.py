@@ -86,8 +86,8 @@ def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
 
 
 def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
-    """The verdict on a node whose agent ended without a record. Once the run is cancelled, it means that the agent had
-    to be killed for that.
+    """Return the verdict on a node whose agent ended without a record. Once the run is cancelled, it means that the
+    agent had to be killed for that.
 
     `silent`: this process ended the agent, since it gave no sign of life. `host`: the machine's name, where it is not
     this one.
@@ -102,7 +102,7 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
 
 
 def no_head_verdict(error: Exception) -> Verdict:
-    """The verdict on a run of which not a single agent was started."""
+    """Return the verdict on a run of which not a single agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)

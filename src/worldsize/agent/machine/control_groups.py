@@ -19,26 +19,26 @@ _DEEPEST = 64
 
 
 def cpu_quota(root: str = "/") -> float | None:
-    """How many processors' time the process may use, by the tightest of its groups; None for no limit."""
+    """Return how many processors' time the process may use, by the tightest of its groups; None for no limit."""
     limits = map(_quota, _directories(root, "cpu"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def processes_left(root: str = "/") -> int | None:
-    """How many processes and threads may still be started, by the tightest of its groups; None for no limit."""
+    """Return how many processes and threads may still be started, by the tightest of its groups; None for no limit."""
     limits = map(_pids_left, _directories(root, "pids"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def memory_limit(root: str = "/") -> int | None:
-    """How many bytes of memory the process may use, by the tightest of its groups; None for no limit."""
+    """Return how many bytes of memory the process may use, by the tightest of its groups; None for no limit."""
     limits = map(_memory, _directories(root, "memory"))
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def memory_kills(root: str = "/") -> int | None:
-    """How often the kernel has killed a process of this one's own group, or of a group in it, since memory had run out;
-    None where no group of version 2 counts that."""
+    """Return how often the kernel has killed a process of this one's own group, or of a group in it, since memory had
+    run out; None where no group of version 2 counts that."""
     words = next(
         filter(None, (_words(each, "memory.events") for each in reversed([*_directories(root, "memory")]))), []
     )
@@ -46,15 +46,16 @@ def memory_kills(root: str = "/") -> int | None:
 
 
 def memory_group(root: str = "/") -> str | None:
-    """The path of the process's own group that counts its memory, as the kernel names it; None where it has none, or
-    where that cannot be told from the group of all processes, as in a container."""
+    """Return the path of the process's own group that counts its memory, as the kernel names it; None where it has
+    none, or where that cannot be told from the group of all processes, as in a container."""
     groups = _own_groups(root)
     path = groups.get("memory", groups.get("", "/"))
     return None if path == "/" or ".." in path.split("/") else path
 
 
 def _directories(root: str, controller: str) -> Iterator[str]:
-    """The directories of the process's groups with this controller, of both versions, and of all that they are in."""
+    """Yield the directories of the process's groups with this controller, of both versions, and of all that they are
+    in."""
     mounts, groups = read_mounts(root), _own_groups(root)
     version_1 = (mount for mount in mounts if mount.kind == "cgroup" and controller in mount.options)
     version_2 = (mount for mount in mounts if mount.kind == "cgroup2")
@@ -66,7 +67,8 @@ def _directories(root: str, controller: str) -> Iterator[str]:
 
 
 def _own_groups(root: str) -> dict[str, str]:
-    """The paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`; version 2 has none: `0::/a/b`."""
+    """Return the paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`; version 2 has none:
+    `0::/a/b`."""
     found: dict[str, str] = {}
     for line in text_of(os.path.join(root, "proc/self/cgroup")).split("\n"):
         number, _, rest = line.partition(":")
@@ -77,7 +79,7 @@ def _own_groups(root: str) -> dict[str, str]:
 
 
 def _below(mount: Mount, path: str) -> Sequence[str]:
-    """The group's path below the mount, as names; none where it lies outside, as a container may see it."""
+    """Return the group's path below the mount, as names; none where it lies outside, as a container may see it."""
     top = mount.root.rstrip("/")
     if path != top and not path.startswith(top + "/"):
         return ()
@@ -86,8 +88,8 @@ def _below(mount: Mount, path: str) -> Sequence[str]:
 
 
 def _quota(directory: str) -> float | None:
-    """How many processors' time: `cpu.max` holds `200000 100000`, or `max 100000`; version 1 has a file for each of the
-    numbers, and -1 for no limit."""
+    """Return how many processors' time: `cpu.max` holds `200000 100000`, or `max 100000`; version 1 has a file for each
+    of the numbers, and -1 for no limit."""
     words = _words(directory, "cpu.max") or [
         *_words(directory, "cpu.cfs_quota_us"),
         *_words(directory, "cpu.cfs_period_us"),

@@ -35,13 +35,13 @@ def read_cores(root: str = "/") -> Cores:
 
 
 def allowed_cores() -> int:
-    """How many cores the scheduler lets this process run on."""
+    """Return how many cores the scheduler lets this process run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def online_cores(root: str = "/") -> int:
-    """The number of processors of the machine that are online, whoever may use them; 0 where it is not known. The
-    kernel lists them as `0-63,128-191`."""
+    """Return the number of processors of the machine that are online, whoever may use them; 0 where it is not known.
+    The kernel lists them as `0-63,128-191`."""
     listed = text_of(os.path.join(root, "sys/devices/system/cpu/online"))
     spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
     count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)

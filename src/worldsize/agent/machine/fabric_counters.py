@@ -24,7 +24,7 @@ def fabric_directory(root: str, device: str) -> str:
 
 
 def fabric_places(root: str = "/") -> list[tuple[str, int]]:
-    """The ports as (device, port), in the order of the devices' names."""
+    """Return the ports as (device, port), in the order of the devices' names."""
     devices = names_in(os.path.join(root, "sys", "class", "infiniband"))[:_MOST]
     found = [(device, parse_digits(port)) for device in devices for port in names_in(fabric_directory(root, device))]
     return [(device, port) for device, port in found if port is not None][:_MOST]

@@ -40,12 +40,12 @@ class FabricPort(NamedTuple):
         return f"{self.device}/{self.port}"
 
     def fact(self) -> dict[str, Any]:
-        """The port as JSON."""
+        """Return the port as JSON."""
         return dict(zip(self._fields, self))
 
 
 def read_ports(root: str = "/") -> list[FabricPort]:
-    """The ports of all devices that can connect nodes by RDMA, in the order of their names."""
+    """Return the ports of all devices that can connect nodes by RDMA, in the order of their names."""
     ports = [_port(root, device, port) for device, port in fabric_places(root) if not _NO_FABRIC.match(device)]
     return [port for port in ports if not (port.netdev and _master_driver(root, port.netdev) == _HYPER_V)]
 
@@ -66,19 +66,19 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 
 def _word(path: str) -> str:
-    """The word that a number stands for: ACTIVE of "4: ACTIVE"."""
+    """Return the word that a number stands for: ACTIVE of "4: ACTIVE"."""
     return text_of(path).rpartition(":")[2].strip()[:40]
 
 
 def _netdev(root: str, device: str, port: int) -> str:
-    """The interface of the port: by its first GID, else the only one of the device."""
+    """Return the interface of the port: by its first GID, else the only one of the device."""
     first = text_of(os.path.join(fabric_directory(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")
 
 
 def _master_driver(root: str, interface: str) -> str:
-    """The driver of the interface that this one is a part of; "" or another word where it is part of none."""
+    """Return the driver of the interface that this one is a part of; "" or another word where it is part of none."""
     return os.path.basename(
         os.path.realpath(os.path.join(root, "sys", "class", "net", interface, "master", "device", "driver"))
     )

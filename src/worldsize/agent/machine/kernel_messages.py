@@ -38,9 +38,9 @@ class KernelMessage(NamedTuple):
 
 
 def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
-    """The latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits that
-    were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came as
-    the run `failed`, and those for want of a control group's memory only where its limit holds for this process, and
+    """Return the latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits
+    that were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came
+    as the run `failed`, and those for want of a control group's memory only where its limit holds for this process, and
     the killed one was in this one's group, or below it; GPU errors also where they name no process. Nothing where the
     log cannot be read. Times are Unix seconds."""
     booted = time.time() - time.monotonic()
@@ -59,8 +59,8 @@ def read_kernel_messages(since: float, failed: float, pids: Collection[int], pat
 
 
 def _processes_in(group: str | None, records: str) -> frozenset[int]:
-    """The processes that were killed in the control group, or below it, since its memory, or that of one that it is in,
-    was full."""
+    """Return the processes that were killed in the control group, or below it, since its memory, or that of one that it
+    is in, was full."""
     killed = _KILLED_IN.finditer(records)
     return frozenset(
         int(each[3]) for each in killed if group and _contains(each[1], group) and _contains(group, each[2])
@@ -68,13 +68,14 @@ def _processes_in(group: str | None, records: str) -> frozenset[int]:
 
 
 def _contains(group: str, other: str) -> bool:
-    """Whether a group is the other one, or one that it is in."""
+    """Return whether a group is the other one, or one that it is in."""
     return f"{other}/".startswith(f"{group}/")
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
-    """Whether the message is about one of `pids`, or about the kill of another process that counts. `beside`: the
-    processes that were killed in this one's control group by its limit; None if no kill of another process counts."""
+    """Return whether the message is about one of `pids`, or about the kill of another process that counts. `beside`:
+    the processes that were killed in this one's control group by its limit; None if no kill of another process counts.
+    """
     killed = _KILLED.search(text)
     if killed is not None:
         pid, uid = int(killed[1]), int(killed[2])
@@ -89,8 +90,8 @@ def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) ->
 
 
 def read_records(path: str, *words: bytes) -> str | None:
-    """The records that the kernel has with any of these words in them, one a line; None where this user may not read
-    them."""
+    """Return the records that the kernel has with any of these words in them, one a line; None where this user may not
+    read them."""
     found: list[bytes] = []
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)

@@ -33,21 +33,21 @@ class Mount(NamedTuple):
 
 
 def read_mounts(root: str = "/") -> Sequence[Mount]:
-    """All mounts, in the order in which they were made; none where the table cannot be read."""
+    """Return all mounts, in the order in which they were made; none where the table cannot be read."""
     text = read_if_possible(os.path.join(root, "proc/self/mountinfo"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     return [mount for mount in map(_mount_of, text.split("\n")) if mount is not None]
 
 
 def mount_of_path(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount that an absolute path without links lies on; of several at one point, the last, which hides the
+    """Return the mount that an absolute path without links lies on; of several at one point, the last, which hides the
     others."""
     holding = [(len(mount.point), at) for at, mount in enumerate(mounts) if _holds(mount.point, path)]
     return mounts[max(holding)[1]] if holding else None
 
 
 def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
-    """The directory above the absolute path, or itself, that /etc/fstab has mounted at each start, and that nothing is
-    mounted on now; "" where there is none."""
+    """Return the directory above the absolute path, or itself, that /etc/fstab has mounted at each start, and that
+    nothing is mounted on now; "" where there is none."""
     text = read_if_possible(os.path.join(root, "etc/fstab"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     lines = [line.split() for line in text.split("\n") if not line.lstrip().startswith("#")]
     points = [_plain(words[1]) for words in lines if len(words) > 3 and "noauto" not in words[3].split(",")]

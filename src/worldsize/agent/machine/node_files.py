@@ -13,7 +13,7 @@ _MOST_NAMES = 20_000
 
 
 def names_in(directory: str) -> list[str]:
-    """The names in a directory, sorted; none where it cannot be read, and not all where it has no end."""
+    """Return the names in a directory, sorted; none where it cannot be read, and not all where it has no end."""
     try:
         with os.scandir(directory) as entries:
             return sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES)))

@@ -18,8 +18,8 @@ _FIRST_NAMESPACE = 0xEFFFFFFC
 
 
 def has_kernels_pids(root: str = "/") -> bool:
-    """Whether this process knows processes by the numbers that drivers know them by: it is in no container that numbers
-    them itself."""
+    """Return whether this process knows processes by the numbers that drivers know them by: it is in no container that
+    numbers them itself."""
     try:
         return os.stat(os.path.join(root, "proc/self/ns/pid")).st_ino == _FIRST_NAMESPACE
     except OSError:
@@ -27,7 +27,8 @@ def has_kernels_pids(root: str = "/") -> bool:
 
 
 def usable_cores(root: str = "/") -> int:
-    """The CPUs that this process may use, by its affinity and its control groups; a part of one counts as one."""
+    """Return the CPUs that this process may use, by its affinity and its control groups; a part of one counts as
+    one."""
     return max(1, math.ceil(read_cores(root).usable))
 
 
@@ -38,7 +39,7 @@ def usable_memory(root: str = "/") -> int | None:
 
 
 def machine_memory(root: str) -> int | None:
-    """All that the machine has, in bytes, by a line like `MemTotal:  131072000 kB`."""
+    """Return all that the machine has, in bytes, by a line like `MemTotal:  131072000 kB`."""
     for line in text_of(os.path.join(root, "proc/meminfo"), 1 << 16).split("\n"):
         name, _, rest = line.partition(":")
         if name == "MemTotal":

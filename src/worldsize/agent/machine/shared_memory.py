@@ -12,8 +12,8 @@ _GIB = 1 << 30
 
 
 def shortage_text(asked: int, host: str, place: str = _PLACE) -> str:
-    """A sentence with both numbers where the node has less shared memory than the bytes that are `asked` for; "" where
-    it has as much."""
+    """Return a sentence with both numbers where the node has less shared memory than the bytes that are `asked` for; ""
+    where it has as much."""
     try:
         room = os.statvfs(place)
     except OSError:

@@ -52,7 +52,7 @@ def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
 
 
 def visible_units(seen: Sequence[CountedGpu], variable: str | None) -> int:
-    """How many devices these visible GPUs are for a program: one each, or the parts that the variable names."""
+    """Return how many devices these visible GPUs are for a program: one each, or the parts that the variable names."""
     words = [word.strip() for word in variable.split(",")] if variable is not None else []
     if any(word.startswith("MIG-") for word in words):
         return len(words) if seen else 0

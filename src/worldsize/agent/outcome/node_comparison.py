@@ -45,8 +45,8 @@ def question_of(failure: Failure) -> Question | None:
 
 
 def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]) -> bool | None:
-    """Whether this node has it, in the working directory of the ranks and with their environment; None where nothing
-    says so in time. `argv`: what ranks execute, whose Python is asked for a module."""
+    """Return whether this node has it, in the working directory of the ranks and with their environment; None where
+    nothing says so in time. `argv`: what ranks execute, whose Python is asked for a module."""
     if question.what == "module":
         first = argv[0] if argv and os.path.basename(argv[0]).startswith("python") else "python"
         words, missing = [first, "-c", _HAS_MODULE, question.name], _MODULE_MISSING
@@ -58,8 +58,8 @@ def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]
 
 
 def _code_in_time(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """The exit code; None of a program that cannot be started, or takes too long. That one is left behind, killed: one
-    that waits for a file system may never end."""
+    """Return the exit code; None of a program that cannot be started, or takes too long. That one is left behind,
+    killed: one that waits for a file system may never end."""
     try:
         child = subprocess.Popen(
             words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

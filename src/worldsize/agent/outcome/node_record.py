@@ -50,15 +50,15 @@ class NodeRecorder:
         self._guard(lambda: write_json(self._record, record.to_json(), reserved=self._spare))
 
     def is_deleted(self) -> bool:
-        """Whether the run directory was removed while this process uses it."""
+        """Return whether the run directory was removed while this process uses it."""
         try:
             return os.fstat(self._file).st_nlink == 0
         except OSError:
             return not self.full
 
     def is_replaced(self) -> bool:
-        """Whether another directory has the name of a run directory that was removed: ranks that start from now on
-        would load what lies there."""
+        """Return whether another directory has the name of a run directory that was removed: ranks that start from now
+        on would load what lies there."""
         return self.is_deleted() and os.path.lexists(self._root)
 
     def _open_events(self, path: str) -> None:
@@ -112,7 +112,7 @@ def write_follower_record(paths: RunPaths, node_rank: int, head: ExitRecord) -> 
 
 
 def is_disk_full(directory: str) -> bool:
-    """Whether `directory`'s file system has no room for another small file; False where it does not tell."""
+    """Return whether `directory`'s file system has no room for another small file; False where it does not tell."""
     try:
         room = os.statvfs(directory)
     except OSError:

@@ -64,7 +64,7 @@ class Notifications:
 
 
 def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> Notifications:
-    """The notifications of an attempt that begins; none without `notify`, or where they cannot be had.
+    """Return the notifications of an attempt that begins; none without `notify`, or where they cannot be had.
 
     `environ`: the command's. `restartable`: a scheduler may start the run again.
     """

@@ -40,7 +40,7 @@ there."""
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
-    """A rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
+    """Return a rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
 
     The hook that Python ranks load writes it; scripts under torch's @record write another form, read here too.
     """
@@ -51,7 +51,7 @@ def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None)
 
 
 def has_errors(paths: RunPaths) -> bool:
-    """Whether any rank of the run has left an exception."""
+    """Return whether any rank of the run has left an exception."""
     try:
         return bool(os.listdir(paths.errors_dir))
     except OSError:  # without the directory there are none
@@ -59,8 +59,8 @@ def has_errors(paths: RunPaths) -> bool:
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """The object in the file; {} for anything else, since scripts may write there as well as the hook, and their node
-    may end between two bytes."""
+    """Return the object in the file; {} for anything else, since scripts may write there as well as the hook, and their
+    node may end between two bytes."""
     try:
         value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
@@ -98,7 +98,7 @@ def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(value: Any) -> float:
-    """The value as a time; 0 for what is no time."""
+    """Return the value as a time; 0 for what is no time."""
     try:
         seconds = float(value or 0)
     except (TypeError, ValueError):
@@ -107,15 +107,15 @@ def _seconds(value: Any) -> float:
 
 
 def code_after_exception(code: int) -> int:
-    """The exit code of a rank that has raised. One that was still leaving its interpreter when it was stopped did not
-    end of that signal."""
+    """Return the exit code of a rank that has raised. One that was still leaving its interpreter when it was stopped
+    did not end of that signal."""
     return _RAISED if code in _STOP_CODES else code
 
 
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
-    """The failure of one rank that ended with `code` by itself, at the time of its exception if it left one.
+    """Return the failure of one rank that ended with `code` by itself, at the time of its exception if it left one.
 
     An abort right after the exception counts as Python's code for that, 1.
     """
@@ -141,7 +141,8 @@ def rank_failure(
 
 
 def exception_text(error: dict[str, Any]) -> str:
-    """The exception's type and the first line of its message, without what looks like a secret; "" for an empty one."""
+    """Return the exception's type and the first line of its message, without what looks like a secret; "" for an empty
+    one."""
     from worldsize.trust.secrets import mask_text
 
     lines = _error_text(error).strip().splitlines()
@@ -153,8 +154,8 @@ def _error_text(error: dict[str, Any]) -> str:
 
 
 def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
-    """The failure, with what the plan knows as secrets masked in its message: a group may be allowed to read records of
-    it."""
+    """Return the failure, with what the plan knows as secrets masked in its message: a group may be allowed to read
+    records of it."""
     if failure is None:
         return None
     from worldsize.plan.secrets_file import plan_secret_values
@@ -164,14 +165,14 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
 
 
 def with_storage_reason(failure: Failure, directory: str) -> Failure:
-    """The failure, with the full disk that `directory` lies on as its reason."""
+    """Return the failure, with the full disk that `directory` lies on as its reason."""
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
 
 
 def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
-    """The failure of a rank that was aborted, with the line of its log that says that it waited too long in a
+    """Return the failure of a rank that was aborted, with the line of its log that says that it waited too long in a
     collective call, if there is one: NCCL's watchdog raises no exception in the rank."""
     if failure.rank is None or failure.code != _ABORT or not failure.message.endswith(ABORTED):
         return failure
@@ -187,7 +188,7 @@ def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
 def start_failure(
     command: str, rank: int | None, node_rank: int, error: OSError, directory: str, full: bool
 ) -> Failure:
-    """The failure of a rank that could not be started: 127 for a command that is not there, else 126.
+    """Return the failure of a rank that could not be started: 127 for a command that is not there, else 126.
 
     `full`: the disk that `directory` lies on has no room.
     """
@@ -198,6 +199,7 @@ def start_failure(
 
 
 def oom_kills() -> int:
-    """How often this machine's kernel has killed a process because memory had run out; -1 where it does not tell."""
+    """Return how often this machine's kernel has killed a process because memory had run out; -1 where it does not
+    tell."""
     _, found, rest = read_if_possible("/proc/vmstat").partition(b"\noom_kill ")
     return int(rest.split(None, 1)[0]) if found else -1

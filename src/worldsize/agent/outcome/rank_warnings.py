@@ -14,7 +14,7 @@ _SHOWN = 80
 
 
 def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]:
-    """A warning for each of `ranks` that has left an exception."""
+    """Yield a warning for each of `ranks` that has left an exception."""
     for rank in ranks:
         error = read_error(paths, rank)
         if error is not None:
@@ -22,13 +22,13 @@ def rank_warnings(paths: RunPaths, ranks: Sequence[int]) -> Iterator[RunWarning]
 
 
 def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
-    """The warning about a rank that has left `error`, an exception as `read_error` returns it."""
+    """Return the warning about a rank that has left `error`, an exception as `read_error` returns it."""
     what = "rank {} left an uncaught {}".format(rank, exception_text(error) or "exception")
     return RunWarning(EXCEPTION, f"{what}, and ended with 0", rank)
 
 
 def command_text(words: Sequence[str]) -> str:
-    """A command in at most 80 characters, without secrets."""
+    """Return a command in at most 80 characters, without secrets."""
     from worldsize.trust.secrets import mask_argv
 
     text = " ".join(mask_argv(list(words)))

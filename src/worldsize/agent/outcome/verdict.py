@@ -50,18 +50,18 @@ class PeerVerdict(NamedTuple):
 
 
 def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = None, code: int = 1) -> Verdict:
-    """The verdict on a run that fails now, as a whole or because of a node."""
+    """Return the verdict on a run that fails now, as a whole or because of a node."""
     return Verdict(why, Failure(reason, what, node_rank, None, code, time.time()))
 
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
-    """The verdict of a node whose keeper was killed, or has told that the agent's starter was."""
+    """Return the verdict of a node whose keeper was killed, or has told that the agent's starter was."""
     what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
     return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host)
 
 
 def conductor_lost_verdict() -> Verdict:
-    """The verdict of an agent whose conductor, or another process that held a local run, is gone."""
+    """Return the verdict of an agent whose conductor, or another process that held a local run, is gone."""
     what = "the process that held this run (its conductor) was killed"
     return failure_verdict(CONDUCTOR_LOST, Reason.NODE_FAILURE, what)
 
@@ -75,13 +75,13 @@ def storage_full_verdict(root: str) -> Verdict:
 
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:
-    """The verdict that a node's agent is gone. `host`: the machine's name, where it is known; else ""."""
+    """Return the verdict that a node's agent is gone. `host`: the machine's name, where it is known; else ""."""
     message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
     return failure_verdict(why, Reason.NODE_FAILURE, message, node_rank, code)
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
-    """The verdict that counts once `heard` has come.
+    """Return the verdict that counts once `heard` has come.
 
     Ranks also fail because they are cancelled, out of time, given up or not needed any more: nothing that is heard
     after such a verdict counts. Of two failures the earlier one counts, and one that only tells of a lost peer gives

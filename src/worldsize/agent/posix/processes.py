@@ -51,7 +51,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
-    """The path of `name` as a rank with this environment would find it.
+    """Return the path of `name` as a rank with this environment would find it.
 
     Raises FileNotFoundError, or PermissionError for what is there and cannot be executed.
     """
@@ -142,7 +142,7 @@ def spawn_helper(
 
 
 def is_helper(pid: int) -> bool:
-    """Whether the process is one that this process has started with `spawn_helper`, or descends from one: its
+    """Return whether the process is one that this process has started with `spawn_helper`, or descends from one: its
     environment says so, or that of a process between the two."""
     us = os.getpid()
     while pid not in (0, us):
@@ -154,7 +154,7 @@ def is_helper(pid: int) -> bool:
 
 
 def move_above_standard(file: int) -> int:
-    """The same open file by a number above the standard three: a number that is duplicated to itself would be
+    """Return the same open file by a number above the standard three: a number that is duplicated to itself would be
     closed."""
     if file > 2:
         return file
@@ -182,7 +182,7 @@ class CpuBinding:
 
 
 def exit_code(status: int) -> int:
-    """A wait status as shells report it: the exit code, or 128+N for signal N."""
+    """Return a wait status as shells report it: the exit code, or 128+N for signal N."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
@@ -199,13 +199,13 @@ def reap() -> Iterator[tuple[int, int]]:
 
 
 def has_ended(child: int) -> bool:
-    """Whether a child has ended; it is left to be reaped."""
+    """Return whether a child has ended; it is left to be reaped."""
     fields = stat_fields(child)
     return fields is None or fields[0] in b"ZX"
 
 
 def newly_stopped_children() -> Iterator[int]:
-    """The children that were stopped (SIGSTOP) since the last call."""
+    """Yield the children that were stopped (SIGSTOP) since the last call."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
@@ -238,12 +238,12 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def children() -> list[int]:
-    """The living children of this process, adopted orphans included; zombies count until they are reaped."""
+    """Return the living children of this process, adopted orphans included; zombies count until they are reaped."""
     return _children(os.getpid())
 
 
 def descendants() -> list[int]:
-    """All descendants of this process, parents before children."""
+    """Return all descendants of this process, parents before children."""
     return trees(children())
 
 
@@ -258,8 +258,8 @@ def trees(roots: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """The children of each of the process's threads. Only this process's own tree is read: there may be hundreds of
-    agents on a machine."""
+    """Return the children of each of the process's threads. Only this process's own tree is read: there may be hundreds
+    of agents on a machine."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -277,7 +277,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _whole_file(path: str) -> bytes:
-    """A file of /proc, without a file object, which takes longer than the reading. Raises OSError."""
+    """Return a file of /proc, without a file object, which takes longer than the reading. Raises OSError."""
     with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
         return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
 
@@ -298,12 +298,13 @@ def stat_fields(pid: int) -> list[bytes] | None:
 
 
 def command_line(pid: int) -> tuple[str, ...]:
-    """The words of a process's command line; none for a process that has ended."""
+    """Return the words of a process's command line; none for a process that has ended."""
     return tuple(_read(pid, "cmdline").split("\0")[:-1])
 
 
 def variable(pid: int, name: str) -> str:
-    """The value that an environment variable had when the process executed its program; "" where it cannot be read."""
+    """Return the value that an environment variable had when the process executed its program; "" where it cannot be
+    read."""
     values = _read(pid, "environ").split("\0")
     return next((value[len(name) + 1 :] for value in values if value.startswith(name + "=")), "")
 
@@ -324,8 +325,8 @@ def host_name() -> str:
 
 
 def local_handle(pid: int, run_id: str, run_dir: str) -> dict[str, Any]:
-    """The native id of a run that the process `pid` of this machine is to start, or has started; the same whichever
-    process writes it."""
+    """Return the native id of a run that the process `pid` of this machine is to start, or has started; the same
+    whichever process writes it."""
     return {
         "type": "local",
         "pid": pid,

@@ -35,7 +35,7 @@ def ignore_notices() -> None:
 
 
 def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
-    """Whether Slurm sends the NOTICES to this process, a step's task, and not to what it starts: so it does with
+    """Return whether Slurm sends the NOTICES to this process, a step's task, and not to what it starts: so it does with
     control groups."""
     text = read_if_possible(groups).decode("utf-8", "replace")
     return "/job_" in text and re.search(_TRACKED, text) is not None
@@ -73,7 +73,7 @@ class SignalPipe:
         return self._reading
 
     def take(self) -> set[int]:
-        """The signals since the last call."""
+        """Return the signals since the last call."""
         try:
             return set(os.read(self._reading, 1 << 16))
         except BlockingIOError:

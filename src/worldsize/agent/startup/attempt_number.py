@@ -23,8 +23,8 @@ _OVER = 60.0
 
 
 def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
-    """The plan and the paths of the attempt that this node is to begin: the first, from `least` on where that is a
-    number, that is new to this node and is not over.
+    """Return the plan and the paths of the attempt that this node is to begin: the first, from `least` on where that is
+    a number, that is new to this node and is not over.
 
     Raises RunFailed for a run that has ended: it is not started again.
     """
@@ -41,7 +41,7 @@ def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> t
 
 
 def _was_begun(paths: RunPaths, node_rank: int) -> bool:
-    """Whether this node has begun the attempt, or the attempt is over."""
+    """Return whether this node has begun the attempt, or the attempt is over."""
     if os.path.exists(paths.events(node_rank)) or os.path.exists(paths.exit_record(node_rank)):
         return True
     try:

@@ -82,8 +82,8 @@ def unmet_dependency(paths: RunPaths) -> str:
 
 
 def _state(root: str, waiting: str) -> str | None:
-    """The final state that a run's result tells, else its exit records; None as long as they tell none, and where the
-    directory is another user's than that of the run that waits."""
+    """Return the final state that a run's result tells, else its exit records; None as long as they tell none, and
+    where the directory is another user's than that of the run that waits."""
     if not has_same_owner(root, waiting):
         return None
     try:

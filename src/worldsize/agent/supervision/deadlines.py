@@ -44,7 +44,7 @@ class Deadline:
 
 
 def is_silence_excused(paused: float, silence: float) -> bool:
-    """Whether this process itself has not run for so long, `paused` seconds, that the silence of others proves
+    """Return whether this process itself has not run for so long, `paused` seconds, that the silence of others proves
     nothing."""
     return paused > silence / 2
 
@@ -69,8 +69,8 @@ class Suspension:
         return paused
 
     def is_recent(self, now: float, within: float) -> bool:
-        """Whether the latest suspension ended less than `within` seconds ago: an order that arrives then may be the
-        others' answer to it."""
+        """Return whether the latest suspension ended less than `within` seconds ago: an order that arrives then may be
+        the others' answer to it."""
         return self.seconds > 0 and now - self._resumed_at < within
 
 
@@ -87,6 +87,6 @@ class StoppedAgents:
         self._since.update(dict.fromkeys(pids, now))
 
     def overdue(self, now: float, is_stopped: Callable[[int], bool]) -> list[int]:
-        """The agents that count as lost. Those for which `is_stopped` is false run again, and are forgotten."""
+        """Return the agents that count as lost. Those for which `is_stopped` is false run again, and are forgotten."""
         self._since = {pid: since for pid, since in self._since.items() if is_stopped(pid)}
         return [pid for pid, since in self._since.items() if now - since > self._silence]

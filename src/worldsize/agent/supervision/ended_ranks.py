@@ -37,7 +37,8 @@ class EndedRanks:
         self._oom_kills = oom_kills()
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
-        """The failure of each of the process's ranks; for a launcher, which stands for several, those that it reports.
+        """Return the failure of each of the process's ranks; for a launcher, which stands for several, those that it
+        reports.
 
         `before` (Unix seconds): only those that failed by themselves earlier, by the times of their exceptions.
         """
@@ -71,16 +72,16 @@ class EndedRanks:
         return [self._with_full_disk_reason(failure) for failure in found]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
-        """The failure, with a full disk as its reason where that may be behind it. A script's TERM counts: it may be
-        srun's, whose words about the task that failed first found no room either."""
+        """Return the failure, with a full disk as its reason where that may be behind it. A script's TERM counts: it
+        may be srun's, whose words about the task that failed first found no room either."""
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure
 
 
 def _may_be_of_own_group() -> bool:
-    """Whether a process of this one's control group may be among those that the kernel has killed: the machine's count
-    holds those of all users."""
+    """Return whether a process of this one's control group may be among those that the kernel has killed: the machine's
+    count holds those of all users."""
     from worldsize.agent.machine.control_groups import memory_kills  # most runs lose nobody so
 
     return memory_kills() != 0

@@ -51,7 +51,7 @@ class RankProcesses:
         return bool(self._running)
 
     def running(self) -> Mapping[int, Process]:
-        """The processes that have not ended, by pid."""
+        """Return the processes that have not ended, by pid."""
         return self._running
 
     @property
@@ -60,7 +60,8 @@ class RankProcesses:
         return self._pids
 
     def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
-        """The process of each rank, and its CPUs where it is bound; for a launcher, the first rank stands for all."""
+        """Return the process of each rank, and its CPUs where it is bound; for a launcher, the first rank stands for
+        all."""
         pids = {process.ranks[0]: pid for pid, process in self._running.items()}
         cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
@@ -187,8 +188,8 @@ class RankProcesses:
 
 
 def leftover_of(pid: int, started: Mapping[int, Sequence[int]]) -> Leftover | None:
-    """The process as a rank's leftover; None for one that has ended, and for a helper of the agent's. `started`: the
-    ranks of each process that the agent has started: each leads a session."""
+    """Return the process as a rank's leftover; None for one that has ended, and for a helper of the agent's. `started`:
+    the ranks of each process that the agent has started: each leads a session."""
     words, fields = processes.command_line(pid), processes.stat_fields(pid)
     if not words or fields is None or processes.is_helper(pid):
         return None

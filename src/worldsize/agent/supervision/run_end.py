@@ -133,12 +133,12 @@ class RunEnd:
             self._peers.report_done()
 
     def needs_quick_look(self, now: float) -> bool:
-        """Whether the next look at processes that are about to end is due within milliseconds."""
+        """Return whether the next look at processes that are about to end is due within milliseconds."""
         ending = self._termination.kill_at is not None and not self.node_done
         return ending and (self._termination.is_overdue(now) or not self._ranks)
 
     def may_leave(self, now: float) -> bool:
-        """Whether the agent may end: its node is done, and it need not wait for another one."""
+        """Return whether the agent may end: its node is done, and it need not wait for another one."""
         late = self.verdict is not None and now > (self._farewell.at or now)
         return self.node_done and self._peers.may_end(late)
 
@@ -151,8 +151,8 @@ class RunEnd:
 
 
 def suspension_verdict(suspension: Suspension, now: float, node_rank: int, host: str) -> Verdict | None:
-    """The verdict of a node that is told to end right after its agent was suspended: the others have ended the run.
-    None where it was not."""
+    """Return the verdict of a node that is told to end right after its agent was suspended: the others have ended the
+    run. None where it was not."""
     if not suspension.is_recent(now, LATE):
         return None
     what = f"its agent was stopped for {suspension.seconds:.0f} s"

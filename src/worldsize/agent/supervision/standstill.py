@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
-    """Whether anything was done between two samples. `hertz`: clock ticks in a second."""
+    """Return whether anything was done between two samples. `hertz`: clock ticks in a second."""
     if before.logged != after.logged or before.work.keys() != after.work.keys():
         return True
     seconds = after.at - before.at
@@ -80,7 +80,8 @@ class Idleness:
         self._seconds = 0.0
 
     def seconds(self, sample: Sample, living: Collection[int]) -> float:
-        """The idle seconds up to this sample. `living`: the processes of ranks; 0 where one of them is not in it."""
+        """Return the idle seconds up to this sample. `living`: the processes of ranks; 0 where one of them is not in
+        it."""
         last, self._last = self._last, sample
         known = sample.work.keys() >= set(living)
         if last is None or not known or sample.at - last.at > self._patience or is_busy(last, sample, self._hertz):
@@ -111,8 +112,8 @@ class StandstillDetector:
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
-    """The failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`; with a timeout of
-    0 there is none."""
+    """Return the failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`; with a
+    timeout of 0 there is none."""
     stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
     seconds = min((seconds for _, seconds in stuck), default=0.0)
     if not stuck or not plan.hang_timeout or seconds < plan.hang_timeout:
@@ -130,13 +131,13 @@ def _ranks_text(ranks: Sequence[int]) -> str:
 
 
 def sample_node(paths: RunPaths, living: Mapping[int, Process], roots: Iterable[int], now: float) -> Sample:
-    """A sample of the living processes of ranks, and of the work of the trees of `roots`."""
+    """Return a sample of the living processes of ranks, and of the work of the trees of `roots`."""
     logs = {log for each in living.values() for log in (each.log, *map(paths.rank_log, each.ranks))}
     return Sample(now, tuple(map(_size, sorted(logs))), {pid: process_activity(pid) for pid in roots})
 
 
 def _size(path: str) -> int:
-    """The file's bytes; -1 where there is no file."""
+    """Return the file's bytes; -1 where there is no file."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -156,6 +157,6 @@ def process_activity(root: int) -> ProcessActivity:
 
 
 def _bytes_moved(pid: int) -> int:
-    """The bytes that a process has read and written; 0 where it lets nobody know."""
+    """Return the bytes that a process has read and written; 0 where it lets nobody know."""
     fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

@@ -22,10 +22,10 @@ class StopRule(Protocol):
         """When `tick` has something to do next; None while nothing is planned."""
 
     def tick(self, now: float) -> Verdict | None:
-        """The verdict by which the run is to end now; None while it goes on."""
+        """Return the verdict by which the run is to end now; None while it goes on."""
 
     def conclude(self, found: Verdict | None) -> Verdict | None:
-        """The verdict on the run, where `found` is the supervisor's."""
+        """Return the verdict on the run, where `found` is the supervisor's."""
 
     def write_record(self, failure: Failure | None) -> None:
         """Write how the trial has ended, before the exit record is written; nothing of a run that is cancelled."""

@@ -33,7 +33,7 @@ def node_warnings(
 
 
 def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
-    """The first warning as the failure of a run that takes none."""
+    """Return the first warning as the failure of a run that takes none."""
     first = warnings[0]
     return Failure(Reason.EXIT_CODE, f"{first.text} (strict: true)", node_rank, first.rank, 1, time.time())
 

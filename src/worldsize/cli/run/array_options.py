@@ -36,8 +36,8 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
 
 
 def to_single_job(job: Job, paths: RunPaths) -> Job:
-    """The job of an element, run again alone: with the element's number, or its script's index; and where it was never
-    started and has no code of its own, with the array's. Raises JobError for a trial of which that is so: its
+    """Return the job of an element, run again alone: with the element's number, or its script's index; and where it was
+    never started and has no code of its own, with the array's. Raises JobError for a trial of which that is so: its
     configuration is made as it starts."""
     from worldsize.service.runs.run import Run
 

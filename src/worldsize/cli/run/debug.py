@@ -90,7 +90,7 @@ def debug(options: argparse.Namespace) -> int:
 
 
 def _local_compute(config: Config, job: Job) -> str:
-    """The job's own compute, where that is this machine; else the one that every configuration has."""
+    """Return the job's own compute, where that is this machine; else the one that every configuration has."""
     from worldsize.service.computes import requested_compute
 
     name = requested_compute(config, None, job.compute)[0]
@@ -98,8 +98,8 @@ def _local_compute(config: Config, job: Job) -> str:
 
 
 def to_single_rank(job: Job) -> Job:
-    """The job with one node and one rank, which is started without a launcher. UsageError for one that is several runs,
-    or whose ranks have roles."""
+    """Return the job with one node and one rank, which is started without a launcher. UsageError for one that is
+    several runs, or whose ranks have roles."""
     if is_array_job(job):
         what = "one run is debugged at a time, and the job is several"
         raise UsageError(what, None, "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
@@ -176,7 +176,7 @@ class TerminalLoan:
 
 
 def _rank_process(paths: RunPaths) -> int | None:
-    """The process of rank 0, which leads a process group; None before it is started."""
+    """Return the process of rank 0, which leads a process group; None before it is started."""
     for event in read_events(paths, 0):
         if event.get("event") == "ranks_started":
             pids = event.get("pids")

@@ -124,7 +124,7 @@ def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> Non
 
 
 def _script(request: SubmissionRequest, planned: PlannedJob) -> str:
-    """The batch script alone, so that it can be kept and submitted by hand."""
+    """Return the batch script alone, so that it can be kept and submitted by hand."""
     job, plan = planned.job, planned.plan
     files = lambda: embedded_files(job, plan, request.config.home)  # noqa: E731
     return planned.compute.render(job, plan, planned.paths, files).preview

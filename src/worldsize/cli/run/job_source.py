@@ -16,7 +16,8 @@ _HEAD = 1 << 16
 
 
 def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
-    """The job that the words name, with what is to be warned of and the line of each key. UsageError, JobError."""
+    """Return the job that the words name, with what is to be warned of and the line of each key. UsageError,
+    JobError."""
     if options.words is not None:
         if options.job is not None:
             raise UsageError(f"both a job file ({options.job}) and a command after --", None, "give one of them")
@@ -47,8 +48,8 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
 
 
 def script_job(script: str) -> Job:
-    """The job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its own
-    where it lies elsewhere. UsageError where there is none."""
+    """Return the job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its
+    own where it lies elsewhere. UsageError where there is none."""
     if not os.path.isfile(script):
         raise UsageError(f"{script:.200}: no such script", hint="name a job file, or a script")
     here, path = current_directory(), os.path.abspath(script)

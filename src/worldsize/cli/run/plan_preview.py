@@ -32,8 +32,8 @@ _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
 
 
 def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
-    """The submission, the command, and every rank's variables (the first ranks of a large run): those that differ from
-    `environ`, and the job's own once for all ranks. The run's id is RUN."""
+    """Return the submission, the command, and every rank's variables (the first ranks of a large run): those that
+    differ from `environ`, and the job's own once for all ranks. The run's id is RUN."""
     plan = resolve_placeholders(split_secrets(planned.plan)[0], "<local>")
     rendered = planned.compute.render(planned.job, plan, planned.paths, dict).preview
     lines = [
@@ -83,12 +83,12 @@ def start_text(start: RankStart) -> str:
 
 
 def _command(argv: Sequence[str]) -> str:
-    """The words as a line for bash, secrets masked."""
+    """Return the words as a line for bash, secrets masked."""
     return " ".join(map(_quote, mask_argv(argv)))
 
 
 def _quote(word: str) -> str:
-    """A word for bash, in one line."""
+    """Return a word for bash, in one line."""
     if word.isprintable():
         return shlex.quote(word)
     from worldsize.logs.text import escape
@@ -133,7 +133,7 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
 
 
 def _with_placeholders(text: str) -> str:
-    """The text with words in place of the port and a node's cores, which are not known yet."""
+    """Return the text with words in place of the port and a node's cores, which are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"
     return text.replace(f":{_UNKNOWN}", ":<port>").replace(f"> {_UNKNOWN}", "> <cores>")

@@ -88,8 +88,8 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Job, Job]:
-    """The job with what the options say; and as it is but for its size and its name. `again`: it is a former run's.
-    UsageError, JobError."""
+    """Return the job with what the options say; and as it is but for its size and its name. `again`: it is a former
+    run's. UsageError, JobError."""
     settings = _settings(options)
     if settings:
         from worldsize.jobspec.reading.set_option import apply_overrides
@@ -111,7 +111,7 @@ def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Jo
 
 
 def _settings(options: argparse.Namespace) -> list[str]:
-    """The values of the options, as --set takes them."""
+    """Return the values of the options, as --set takes them."""
     found = list(options.sets)
     found += ["data_parallel=" + options.data_parallel] if options.data_parallel else []
     for word in options.env:

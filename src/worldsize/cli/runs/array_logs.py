@@ -54,7 +54,7 @@ class ElementReaders:
         return any(new)
 
     def show_statuses(self, statuses: Sequence[Status]) -> bool:
-        """Whether all chosen ones have ended."""
+        """Return whether all chosen ones have ended."""
         self._followed = True
         for element, status in _started_elements(self._chosen, statuses):
             if element not in self._done and element not in self._readers:
@@ -74,7 +74,7 @@ class ElementReaders:
 
 
 def _started_elements(chosen: Sequence[int], statuses: Sequence[Status]) -> Iterator[tuple[int, Status]]:
-    """The chosen elements that have logs, each with its status: an element that was never started has none."""
+    """Yield the chosen elements that have logs, each with its status: an element that was never started has none."""
     for element in chosen:
         status = statuses[element]
         if status.state not in _NOT_STARTED and not (status.final and status.started is None):

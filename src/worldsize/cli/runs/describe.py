@@ -99,7 +99,7 @@ def description(run: Run, status: Status) -> dict[str, Any]:
 
 
 def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The names and texts that people get, without those of which nothing is known."""
+    """Return the names and texts that people get, without those of which nothing is known."""
     state = data["state"] + (f" ({data['reason']})" if data["reason"] else "")
     if data["exit_code"] is not None:
         state += f", exit code {data['exit_code']}"
@@ -150,7 +150,7 @@ def _times_text(data: Mapping[str, Any]) -> str:
 
 
 def _python_text(python: Mapping[str, Any]) -> str:
-    """The Python that started the run, and the ranks' where it is known to be another."""
+    """Return the Python that started the run, and the ranks' where it is known to be another."""
     text = " ".join(filter(None, [python.get("version"), python.get("executable")]))
     ranks, own = str(python.get("ranks") or ""), str(python.get("executable"))
     return f"{text}\nof the ranks: {ranks}" if os.path.dirname(ranks) not in ("", os.path.dirname(own)) else text
@@ -186,6 +186,6 @@ def _job(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The mapping at the key; an empty one where something else stands, as in a damaged file."""
+    """Return the mapping at the key; an empty one where something else stands, as in a damaged file."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}

@@ -92,7 +92,7 @@ def _make_progress(
 
 
 def state_reporter(runs: Run | RunArray) -> Callable[[Status], None]:
-    """A function that reports, on stderr, why nothing happens."""
+    """Return a function that reports, on stderr, why nothing happens."""
 
     def tell(status: Status) -> None:
         first, *more = lines_of(status.message)

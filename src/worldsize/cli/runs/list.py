@@ -109,14 +109,14 @@ def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
 
 
 def _columns(found: Sequence[Summary]) -> tuple[list[list[str]], list[str]]:
-    """The rows of the table, and the headers; of the columns that often say nothing those that say something."""
+    """Return the rows of the table, and the headers; of the columns that often say nothing those that say something."""
     rows = [_cells(summary) for summary in found]
     headers = [header for header in rows[0] if header not in _OFTEN_EMPTY or any(row[header] for row in rows)]
     return [[row[header] for header in headers] for row in rows], headers
 
 
 def _cells(summary: Summary) -> dict[str, str]:
-    """A row of the table, by its headers."""
+    """Return a row of the table, by its headers."""
     now = time.time()
     size = f"{summary.nodes}x{summary.ranks // max(summary.nodes, 1)}"
     name, reason = summary.name, summary.reason or ""

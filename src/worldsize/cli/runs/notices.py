@@ -22,7 +22,8 @@ _SHOWN = 10
 
 
 def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
-    """All notices of a run, each once: those of its record, of these nodes in its latest attempt, and of its ranks."""
+    """Return all notices of a run, each once: those of its record, of these nodes in its latest attempt, and of its
+    ranks."""
     recorded = read_object(paths.record).get("notices")
     values = recorded if isinstance(recorded, list) else []
     told = [found for value in values if (found := notice_of(value, PREPARATION))]
@@ -32,12 +33,12 @@ def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
 
 
 def node_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
-    """The notices of these nodes, each once."""
+    """Return the notices of these nodes, each once."""
     return list(dict.fromkeys(each for node_rank in node_ranks for each in _of_events(read_events(paths, node_rank))))
 
 
 def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, Any]]:
-    """All notices of a run for programs: [{id, file, line, text}]."""
+    """Return all notices of a run for programs: [{id, file, line, text}]."""
     return [
         {"id": each.id, "file": each.file, "line": each.line, "text": each.text}
         for each in read_notices(paths, node_ranks)
@@ -45,7 +46,7 @@ def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, A
 
 
 def notice_lines(texts: list[str]) -> list[str]:
-    """The first of them, each as a line."""
+    """Return the first of them, each as a line."""
     more = [f"notice: and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return ["notice: " + text for text in texts[:_SHOWN]] + more
 

@@ -106,7 +106,7 @@ def show_path(options: argparse.Namespace) -> int:
 
 
 def _place(runs: Run | RunArray, name: str | None) -> str:
-    """The directory of a run or of an array, or a place of the run. NotFound for a name of none."""
+    """Return the directory of a run or of an array, or a place of the run. NotFound for a name of none."""
     if name is None:
         return runs.directory
     run = require_run(runs)
@@ -159,7 +159,7 @@ def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Wri
 
 
 def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, str | None]:
-    """The run, and the word behind it. One word alone that names no run is the word, for the latest run."""
+    """Return the run, and the word behind it. One word alone that names no run is the word, for the latest run."""
     if name is None or word is not None:
         return find_runs(name), word
     if name in _PLACES:

@@ -84,8 +84,8 @@ def filter_of(options: argparse.Namespace) -> RunFilter:
 
 
 def parse_since(text: str, now: float) -> float:
-    """The time in Unix seconds of an age (7d, 12h) or of a date and time of day here (2026-11-20, 2026-11-20T14:30).
-    UsageError for another text."""
+    """Return the time in Unix seconds of an age (7d, 12h) or of a date and time of day here (2026-11-20,
+    2026-11-20T14:30). UsageError for another text."""
     try:
         if re.match(r"\d{4}-", text):
             return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -161,7 +161,7 @@ def threads_of(run: Run) -> int | None:
 
 
 def page_of(run: Run) -> str:
-    """The address of the run's page at its compute; "" where it has none."""
+    """Return the address of the run's page at its compute; "" where it has none."""
     try:
         return str((run.native() or {}).get("page") or "")
     except WorldsizeError:

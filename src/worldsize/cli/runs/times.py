@@ -25,7 +25,7 @@ def time_text(seconds: float) -> str:
 
 
 def with_times(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data, with `created_at`, `started_at` and `ended_at` behind the times in seconds that it has."""
+    """Return the data, with `created_at`, `started_at` and `ended_at` behind the times in seconds that it has."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found[name] = value

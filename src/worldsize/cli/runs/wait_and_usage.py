@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def warning_lines(status: Status) -> list[str]:
-    """All warnings but the first, each as a line."""
+    """Return all warnings but the first, each as a line."""
     return ["warning: " + " ".join(lines_of(warning.text)) for warning in status.warnings[1:]]
 
 
 def waiting_lines(waiting: WaitExplanation) -> list[str]:
-    """The reason; then what would start it sooner."""
+    """Return the reason; then what would start it sooner."""
     lines = [waiting.words]
     if waiting.sooner:
         lines += ["it would start sooner with", *("  " + change.words for change in waiting.sooner)]

@@ -57,7 +57,7 @@ def _not_explained(status: Status) -> str:
 
 
 def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
-    """The explanation in lines."""
+    """Return the explanation in lines."""
     cause = explanation.cause
     lines = [f"run {run.id} {state_text(status.state, sys.stdout)}" + (f": {status.reason}" if status.reason else "")]
     lines += ["", f"cause ({cause.standing}, {cause.id}): {cause.sentence}"]
@@ -76,7 +76,7 @@ def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
 
 
 def _nodes_of(cause: Cause, run: Run) -> list[int]:
-    """The nodes of its ranks; of a cause that has none, the one that failed."""
+    """Return the nodes of its ranks; of a cause that has none, the one that failed."""
     if not cause.ranks:
         return [] if cause.node is None else [cause.node]
     return [node.node_rank for node in run.plan.nodes if any(rank.rank in cause.ranks for rank in node.ranks)]

@@ -62,7 +62,7 @@ class WrongCertificate(ConfigError):
 
 
 def connection_error(error: Exception, sent: bool, service: Service) -> WorldsizeError:
-    """The error for a connection that failed. `sent`: the request may have reached the service."""
+    """Return the error for a connection that failed. `sent`: the request may have reached the service."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, service)
@@ -76,8 +76,8 @@ def connection_error(error: Exception, sent: bool, service: Service) -> Worldsiz
 
 
 def message_of(body: bytes, phrase: str = "") -> str:
-    """The message of a refusal, which is JSON text, an object with a Message, or plain text; of a page for browsers,
-    its text, message or title."""
+    """Return the message of a refusal, which is JSON text, an object with a Message, or plain text; of a page for
+    browsers, its text, message or title."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value = json.loads(text)
@@ -96,7 +96,7 @@ def message_of(body: bytes, phrase: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """The words of a text, cut after 500 characters."""
+    """Return the words of a text, cut after 500 characters."""
     words = " ".join(text.split())
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
 
@@ -123,7 +123,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _error_text(error: BaseException) -> str:
-    """An error in the system's own words, where there are some."""
+    """Return an error in the system's own words, where there are some."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror

@@ -206,7 +206,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
 
 def _pid_max() -> int:
-    """The system's limit of process numbers; -1 where the system does not tell."""
+    """Return the system's limit of process numbers; -1 where the system does not tell."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())

@@ -40,7 +40,7 @@ def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
 
 
 def has_begun(run_dir: str) -> bool:
-    """Whether any agent of the run has noted anything."""
+    """Return whether any agent of the run has noted anything."""
     paths = RunPaths(run_dir)
     try:
         return any(os.listdir(directory) for directory in (paths.events_dir, paths.exit_dir))
@@ -49,7 +49,7 @@ def has_begun(run_dir: str) -> bool:
 
 
 def find_marked_processes(run_id: str, run_dir: str | None) -> list[int]:
-    """The ranks and whatever they have started, in any session: who carries the run's id and directory in its
+    """Return the ranks and whatever they have started, in any session: who carries the run's id and directory in its
     environment. None: any directory, where nobody but the user has named the run."""
     return _processes_with_mark(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
 
@@ -67,7 +67,7 @@ def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = Non
 
 
 def kill_element_leftovers(array_id: str, root: str) -> int:
-    """The same for the ranks of all elements of the array in `root`."""
+    """Return the same for the ranks of all elements of the array in `root`."""
     return _kill_until_none(lambda: _processes_with_mark(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
 
 
@@ -115,7 +115,8 @@ def _environment(pid: int) -> bytes:
 
 
 def is_alive(handle: Handle) -> bool:
-    """Whether the process that the handle names still runs; one that was started here is reaped when it does not."""
+    """Return whether the process that the handle names still runs; one that was started here is reaped when it does
+    not."""
     pid = handle["pid"]
     if pid in _child_pids:
         try:
@@ -131,8 +132,8 @@ def remember_child(pid: int) -> None:
 
 
 def may_be_signalled(handle: Handle) -> bool:
-    """Whether the process that the handle names still runs, and is one that works for the run, or for its array: by
-    what it writes to, or because this process has forked it, perhaps a moment ago."""
+    """Return whether the process that the handle names still runs, and is one that works for the run, or for its array:
+    by what it writes to, or because this process has forked it, perhaps a moment ago."""
     if not is_alive(handle):
         return False
     return _is_child(handle["pid"]) or writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
@@ -144,7 +145,7 @@ def _is_child(pid: int) -> bool:
 
 
 def writes_below(pid: int, directory: str) -> bool:
-    """Whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
+    """Return whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
     queue's does."""
     try:
         return is_inside(os.readlink(f"/proc/{pid}/fd/1"), directory)

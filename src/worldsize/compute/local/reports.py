@@ -54,7 +54,7 @@ def _memory() -> tuple[int | None, int | None]:
 
 
 def gpu_models() -> list[str]:
-    """The model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
+    """Return the model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
     models = []
     try:
         for name in sorted(os.listdir(_PROC_GPUS)):

@@ -51,7 +51,7 @@ class AccountingRecord(NamedTuple):
 
 
 def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobRow]:
-    """The newest attempt of each job that accounting knows; raises as `run` does, also where accounting is off.
+    """Return the newest attempt of each job that accounting knows; raises as `run` does, also where accounting is off.
 
     Elements that were cancelled while their array waited have no record of their own: the array's stands for them.
     """
@@ -64,7 +64,8 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dic
 def records_of(
     ids: Iterable[str], run: Callable[[Sequence[str]], str], columns: Sequence[str] = COLUMNS
 ) -> list[AccountingRecord]:
-    """Every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of time."""
+    """Return every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of
+    time."""
     found: list[AccountingRecord] = []
     for some in id_batches(ids):
         text = run([*_sacct_argv(columns), "--jobs=" + ",".join(some)])
@@ -89,7 +90,8 @@ def _sacct_argv(columns: Sequence[str] = COLUMNS) -> list[str]:
 
 
 def newest_attempts(found: Iterable[AccountingRecord]) -> dict[str, AccountingRecord]:
-    """Each job's newest attempt, with how many of the same name came before it, and how the last of them ended."""
+    """Return each job's newest attempt, with how many of the same name came before it, and how the last of them
+    ended."""
     attempts: dict[str, list[AccountingRecord]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
@@ -148,6 +150,6 @@ def _record(job: str, value: dict[str, str]) -> AccountingRecord:
 
 
 def _cancelling_user(state: str) -> int | None:
-    """The uid of "CANCELLED by 1000"."""
+    """Return the uid of "CANCELLED by 1000"."""
     uid = state.partition(" by ")[2].strip()
     return int(uid) if uid.isdecimal() else None

@@ -57,18 +57,18 @@ class PartitionRow(NamedTuple):
 
 
 def nodes(run: Callable[[Sequence[str]], str]) -> list[ComputeNode]:
-    """Every node, once, in sinfo's order; raises as `run` does. Its `state` is Slurm's word without the mark, its
-    `reason` is the administrator's, or Slurm's."""
+    """Return every node, once, in sinfo's order; raises as `run` does. Its `state` is Slurm's word without the mark,
+    its `reason` is the administrator's, or Slurm's."""
     return node_rows(run([*_SINFO, "--Node", format_option(_NODE_COLUMNS)]))
 
 
 def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
-    """Every partition, hidden ones too; raises as `run` does."""
+    """Return every partition, hidden ones too; raises as `run` does."""
     return partition_rows(run([*_SINFO, format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[ComputeNode]:
-    """The nodes in sinfo's answer, each once: sinfo --Node prints a node once for each of its partitions."""
+    """Return the nodes in sinfo's answer, each once: sinfo --Node prints a node once for each of its partitions."""
     found: dict[str, ComputeNode] = {}
     for value in values_of(text, _NODE_COLUMNS):
         node = _node(value)
@@ -80,7 +80,7 @@ def node_rows(text: str) -> list[ComputeNode]:
 
 
 def partition_rows(text: str) -> list[PartitionRow]:
-    """The partitions in sinfo's answer, each once: sinfo prints a partition once for each kind of node in it."""
+    """Return the partitions in sinfo's answer, each once: sinfo prints a partition once for each kind of node in it."""
     found: dict[str, PartitionRow] = {}
     for value in values_of(text, _PARTITION_COLUMNS):
         row = _partition(value)

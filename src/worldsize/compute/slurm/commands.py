@@ -35,7 +35,8 @@ class ProgramOutput(NamedTuple):
 
 
 def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[str, str]:
-    """The environment for one of Slurm's programs, without what an outer allocation or a shell's start-up files left.
+    """Return the environment for one of Slurm's programs, without what an outer allocation or a shell's start-up files
+    left.
 
     Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
     environment becomes the job's.
@@ -97,7 +98,7 @@ def call(
 
 
 def _open_text(text: str) -> int:
-    """A descriptor from which a program reads `text`. A batch script is hundreds of pipes' worth."""
+    """Return a descriptor from which a program reads `text`. A batch script is hundreds of pipes' worth."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("worldsize-input")
     else:

@@ -107,13 +107,13 @@ class SlurmCompute:
         ]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """The finding; about the key of the compute's own table where that said what the job did not."""
+        """Return the finding; about the key of the compute's own table where that said what the job did not."""
         _, _, key = (found.where or "").partition("slurm.")
         is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found
 
     def check_locations(self, job: Job) -> list[CheckResult]:
-        """Whether the nodes will see what the run needs."""
+        """Return whether the nodes will see what the run needs."""
         from worldsize.compute.slurm import preflight
 
         given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
@@ -283,7 +283,7 @@ def _dependency_option(submission: Submission) -> list[str]:
 
 
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
-    """The cluster, or the allocation that this shell belongs to."""
+    """Return the cluster, or the allocation that this shell belongs to."""
     inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
     return _open(settings, home, environ, inside)
 
@@ -294,7 +294,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
 
 def _open(settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool) -> Compute:
-    """The cluster, or steps in an allocation. ConfigError where this installation is without those."""
+    """Return the cluster, or steps in an allocation. ConfigError where this installation is without those."""
     if not inside:
         return SlurmCompute(settings, home, environ)
     module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")

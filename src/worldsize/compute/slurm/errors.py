@@ -77,7 +77,7 @@ _HINTS = (
 
 
 def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = None) -> WorldsizeError:
-    """The error for what a program printed when it failed.
+    """Return the error for what a program printed when it failed.
 
     SubmitAgain: the controller or the database is away or busy; ConfigError: this machine knows no cluster;
     SubmitRejected: everything else, in Slurm's own words.
@@ -95,7 +95,7 @@ def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = Non
 
 
 def error_text_of(text: str) -> str:
-    """An error text without the programs' prefixes, each line once."""
+    """Return an error text without the programs' prefixes, each line once."""
     lines = []
     for line in text.splitlines():
         stripped = line.strip()

@@ -79,17 +79,17 @@ class JobRow(NamedTuple):
     trouble: str = ""
 
     def may_be(self, name: str) -> bool:
-        """Whether it may be the job of this name, and not one that was given the same number at another time."""
+        """Return whether it may be the job of this name, and not one that was given the same number at another time."""
         return not self.name or not name or self.name == name
 
 
 def format_option(columns: Iterable[str]) -> str:
-    """The option with columns for squeue and sinfo, of any width, each followed by `SEPARATOR`."""
+    """Return the option with columns for squeue and sinfo, of any width, each followed by `SEPARATOR`."""
     return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)
 
 
 def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """A program's lines as values by column; a line that is not whole is left out."""
+    """Yield a program's lines as values by column; a line that is not whole is left out."""
     for line in text.split("\n"):
         fields = line.split(SEPARATOR)
         if len(fields) == len(columns) + 1:
@@ -97,7 +97,8 @@ def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def limit_of(text: str) -> int | None:
-    """A time limit in seconds; None for none. slurmctld writes a year for "no limit" once the job has started."""
+    """Return a time limit in seconds; None for none. slurmctld writes a year for "no limit" once the job has
+    started."""
     seconds = seconds_of(text)
     return None if seconds is None or seconds >= _YEAR else seconds
 
@@ -136,7 +137,8 @@ def time_of(text: str) -> float | None:
 
 
 def code_of(text: str) -> int | None:
-    """The exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for anything else.
+    """Return the exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for anything
+    else.
 
     squeue before 23.02 prints the raw wait status instead: "1792", "9", "125" (_print_job_exit_code in its print.c).
     """
@@ -150,18 +152,18 @@ def code_of(text: str) -> int | None:
 
 
 def has_no_output(text: str) -> bool:
-    """Whether this is the exit code of a job whose output the first node could not open: ESLURMD_IO_ERROR as a wait
-    status, whose low bits are the signal 53 that there is not."""
+    """Return whether this is the exit code of a job whose output the first node could not open: ESLURMD_IO_ERROR as a
+    wait status, whose low bits are the signal 53 that there is not."""
     return text.strip() == "4021" or text.strip().endswith(":53")
 
 
 def number_of(text: str) -> int:
-    """A count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
+    """Return a count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
     return parse_digits(text.strip()) or 0
 
 
 def ids_of(job: str) -> Iterator[str]:
-    """The jobs that a printed id stands for: itself, or every element of "1234_[5-9,20-30:5%10]".
+    """Yield the jobs that a printed id stands for: itself, or every element of "1234_[5-9,20-30:5%10]".
 
     An id that squeue cut short ("1234_[1-3,5,...]") gives what can be read of it.
     """
@@ -184,12 +186,13 @@ def ids_of(job: str) -> Iterator[str]:
 
 
 def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
-    """The base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one list."""
+    """Return the base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one
+    list."""
     return _batches(dict.fromkeys(job.split("_")[0] for job in jobs), _LONGEST_LIST)
 
 
 def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
-    """All words, in lists that have at most `most` characters once they are joined."""
+    """Yield all words, in lists that have at most `most` characters once they are joined."""
     some: list[str] = []
     length = 0
     for word in words:
@@ -203,7 +206,7 @@ def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
 
 
 def fold_job_ids(jobs: Iterable[str]) -> list[str]:
-    """The same jobs in few words: elements of one array together, every other job as it is."""
+    """Return the same jobs in few words: elements of one array together, every other job as it is."""
     arrays: dict[str, list[int]] = {}
     alone = []
     for job in jobs:

@@ -149,7 +149,7 @@ def _kill_message(row: JobRow, state: SlurmState) -> str:
 
 
 def _is_near_limit(row: JobRow, signal_before: int) -> bool:
-    """Whether it ended at a time at which it may have been sent the signal that it asked for."""
+    """Return whether it ended at a time at which it may have been sent the signal that it asked for."""
     if row.limit is None or row.elapsed is None:
         return False
     return row.elapsed >= row.limit - signal_before - _SIGNAL_RESOLUTION

@@ -58,7 +58,7 @@ Option = tuple[str, "str | None"]
 
 
 def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
-    """The compute's options under the job's own, key by key; `sbatch_options` name by name."""
+    """Return the compute's options under the job's own, key by key; `sbatch_options` name by name."""
     found = {key: value for key, value in defaults.items() if key not in ("modules", "setup")}
     if gpus_per_node:
         found.setdefault("gpus_per_node", str(gpus_per_node))
@@ -68,7 +68,7 @@ def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | No
 
 
 def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
-    """The number in `4` or `a100:4`. JobError for what is neither."""
+    """Return the number in `4` or `a100:4`. JobError for what is neither."""
     text = asked.get("gpus_per_node")
     if text is None:
         return None
@@ -79,7 +79,8 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
-    """The options of a batch script, in the script's order. Raises JobError for what is not to be said this way."""
+    """Return the options of a batch script, in the script's order. Raises JobError for what is not to be said this
+    way."""
     # True: an option without a value; None and False: none.
     exclusive = asked.get("exclusive", "false")
     said = {
@@ -101,8 +102,8 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
 
 
 def directive(option: Option) -> str:
-    """The option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment. JobError
-    for a value that would make more lines of it."""
+    """Return the option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment.
+    JobError for a value that would make more lines of it."""
     name, value = option
     if value is not None and not value.isprintable():
         raise JobError("holds a line break, or another character that cannot be shown", f"slurm.{name}")
@@ -131,7 +132,7 @@ def _comma_list(value: Any) -> str:
 
 
 def _time_of(plan: Plan) -> str | None:
-    """The time limit in whole minutes, as Slurm counts them; None without one."""
+    """Return the time limit in whole minutes, as Slurm counts them; None without one."""
     seconds = scheduler_seconds(plan)
     return None if seconds is None else str(math.ceil(seconds / 60))
 
@@ -153,7 +154,8 @@ _SIZE = ("nodes", "ntasks-per-node")
 
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
-    """The compute's defaults under what the script says, under what the job says beside it (its size, `slurm:`)."""
+    """Return the compute's defaults under what the script says, under what the job says beside it (its size,
+    `slurm:`)."""
     from worldsize.jobspec.batch_script import script_reader
 
     own = dict(script_reader().sbatch_options(job))

@@ -110,7 +110,7 @@ def check_slurm(
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
-    """Whether srun can start MPI ranks; nothing is found where srun does not tell."""
+    """Yield whether srun can start MPI ranks; nothing is found where srun does not tell."""
     try:
         said = run(["srun", "--mpi=list"])
     except WorldsizeError:
@@ -121,7 +121,7 @@ def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[PartitionRow]:
-    """The partitions that the job may get; none where sinfo does not tell."""
+    """Return the partitions that the job may get; none where sinfo does not tell."""
     try:
         return candidate_partitions(options, partitions(run))
     except WorldsizeError:
@@ -129,8 +129,8 @@ def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[Partit
 
 
 def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
-    """The nodes of these partitions that are down, drained or reserved; "" where sinfo does not tell. --test-only
-    leaves them out, and so calls a job impossible that only has to wait."""
+    """Return the nodes of these partitions that are down, drained or reserved; "" where sinfo does not tell.
+    --test-only leaves them out, and so calls a job impossible that only has to wait."""
     names = {row.name for row in rows}
     try:
         return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
@@ -139,7 +139,7 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
 
 
 def _key_of(what: str) -> str:
-    """The key that Slurm's words are about."""
+    """Return the key that Slurm's words are about."""
     option = re.search(_OPTION, what)
     if option:
         return "slurm.sbatch_options." + option[1]
@@ -190,8 +190,8 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _file_system_type(path: str) -> str:
-    """The type of the file system that holds `path`, or its nearest parent that exists; "" where the system does not
-    tell."""
+    """Return the type of the file system that holds `path`, or its nearest parent that exists; "" where the system does
+    not tell."""
     try:
         with open("/proc/self/mounts") as file:
             mounts = [line.split()[1:3] for line in file]
@@ -202,7 +202,7 @@ def _file_system_type(path: str) -> str:
 
 
 def candidate_partitions(options: Sequence[Option], rows: Iterable[PartitionRow]) -> list[PartitionRow]:
-    """The partitions that the job names, or the default one."""
+    """Return the partitions that the job names, or the default one."""
     wanted = dict(options).get("partition")
     return [row for row in rows if (row.name in wanted.split(",") if wanted else row.default)]
 

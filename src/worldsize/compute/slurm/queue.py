@@ -54,13 +54,13 @@ _RUNS_PER_STEP = 50
 
 
 def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
-    """A row for every id, "1234" or "1234_7"; all of them jobs of this machine's own cluster.
+    """Return a row for every id, "1234" or "1234_7"; all of them jobs of this machine's own cluster.
 
     One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been
     restarted (why?), and for cancelled and killed ones (by whom? for their memory?). Where slurmctld does not answer,
-    every row is UNANSWERED and no conclusion is possible; where only accounting does not, or is off, the others hold.
-    A job that was cancelled or killed is COMPLETING until accounting has heard of it, for 5 s at most.
-    Never raises for what Slurm, or a machine without it, may do.
+    every row is UNANSWERED and no conclusion is possible; where only accounting does not, or is off, the others hold. A
+    job that was cancelled or killed is COMPLETING until accounting has heard of it, for 5 s at most. Never raises for
+    what Slurm, or a machine without it, may do.
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
@@ -84,8 +84,8 @@ def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def find_jobs(name: str, run: SlurmRunner) -> list[str]:
-    """The ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is its base
-    id.
+    """Return the ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is
+    its base id.
 
     For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer. Names of jobs are
     seen by all, and anybody may give one of his the same.
@@ -156,7 +156,7 @@ def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def _may_need_accounting(row: JobRow) -> bool:
-    """Whether accounting may tell more than squeue does."""
+    """Return whether accounting may tell more than squeue does."""
     if state_of(row.state).phase == "queued":
         return row.restarts > 0
     return row.state == "CANCELLED" or (row.state == "FAILED" and (code_of(row.exit_code) or 0) in _KILLED_CODES)
@@ -176,7 +176,7 @@ def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
 
 
 def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
-    """Whether accounting has told what it can of an end, or has had the time to."""
+    """Return whether accounting has told what it can of an end, or has had the time to."""
     if not queued.elapsed or queued.ended is None or abs(time.time() - queued.ended) > _LAG:
         return True
     if account is None or not account.may_be(queued.name) or account.restarts < queued.restarts:
@@ -185,14 +185,14 @@ def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
 
 
 def _state_before_restart(queued: JobRow, account: JobRow) -> str:
-    """A job that was just put back has, for some seconds, no record yet but that of the attempt before."""
+    """Return a job that was just put back has, for some seconds, no record yet but that of the attempt before."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
 
 
 def is_inside_allocation(environ: Mapping[str, str], run: SlurmRunner) -> bool:
-    """Whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an ended
-    allocation left in a shell (tmux) does too."""
+    """Return whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an
+    ended allocation left in a shell (tmux) does too."""
     if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
         return False
     return query_jobs([environ["SLURM_JOB_ID"]], run)[environ["SLURM_JOB_ID"]].state == "RUNNING"

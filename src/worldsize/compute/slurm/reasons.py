@@ -166,7 +166,8 @@ def wait_reason(reason: str) -> WaitReason:
 
 
 def _limit_wait(reason: str) -> WaitReason | None:
-    """The families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*, QOSMin*, Max*PerAccount, Max*RunMinsPerUser."""
+    """Return the families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*, QOSMin*, Max*PerAccount,
+    Max*RunMinsPerUser."""
     match = re.fullmatch(_LIMIT, reason)
     if not match:
         return None

@@ -193,7 +193,7 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _package_folders(names: Iterable[str]) -> list[str]:
-    """The folders of the packages that ranks load, without those that are above another."""
+    """Return the folders of the packages that ranks load, without those that are above another."""
     folders = {os.path.dirname(name) for name in names if name.startswith("inrank/worldsize_inrank/")}
     return sorted(each for each in folders if not any(other.startswith(each + "/") for other in folders))
 
@@ -234,7 +234,8 @@ def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _handle_json(script: BatchScriptParts) -> str:
-    """The handle as `submit` of the compute gives it, but for the job's name, which sbatch's words may have changed."""
+    """Return the handle as `submit` of the compute gives it, but for the job's name, which sbatch's words may have
+    changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))
 
@@ -267,8 +268,8 @@ def _start_lines(plan: Plan) -> list[str]:
 
 
 def _start_script_lines() -> list[str]:
-    """The user's own script under an agent on this first node, which becomes this script: its signals and its exit code
-    are the agent's. The environment is left alone: the script's own srun needs it."""
+    """Return the user's own script under an agent on this first node, which becomes this script: its signals and its
+    exit code are the agent's. The environment is left alone: the script's own srun needs it."""
     return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']
 
 

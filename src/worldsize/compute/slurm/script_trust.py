@@ -97,8 +97,8 @@ _MOST_LINKS = 40
 
 
 def trusted_components(path: str, named: Iterable[str] = ()) -> str:
-    """The value of TRUSTED for a directory that passes `require_shared_directory`: the directories of its path that
-    pass for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
+    """Return the value of TRUSTED for a directory that passes `require_shared_directory`: the directories of its path
+    that pass for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
     UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
     is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago.
 
@@ -113,7 +113,7 @@ def trusted_components(path: str, named: Iterable[str] = ()) -> str:
 
 
 def trusted_paths(named: Iterable[str]) -> str:
-    """The value of TRUSTED for paths that the user has chosen on this machine."""
+    """Return the value of TRUSTED for paths that the user has chosen on this machine."""
     return _join_entries(_chosen_components(named))
 
 
@@ -126,7 +126,7 @@ def _join_entries(found: Mapping[str, str]) -> str:
 
 
 def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """All that is there of a path, and of the paths that its links lead to."""
+    """Yield all that is there of a path, and of the paths that its links lead to."""
     left, most = [path], _MOST_LINKS
     while left and most:
         at, most = left.pop(), most - 1

@@ -85,7 +85,7 @@ def full_name(text: str) -> str:
 
 
 def state_of(text: str) -> SlurmState:
-    """The state's row in the table; phase "unknown" for a word that it does not hold."""
+    """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
     name = full_name(text)
     known = STATES.get(name)
     return known or SlurmState("unknown", None, "is in state {}, which this release does not know".format(name or "?"))

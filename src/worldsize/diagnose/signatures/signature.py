@@ -77,14 +77,14 @@ _NO_FAILURE = re.compile(
 
 
 def without_advice(line: str) -> str:
-    """The line up to where it begins to advise: from there on it says nothing of what happened."""
+    """Return the line up to where it begins to advise: from there on it says nothing of what happened."""
     found = _ADVICE.search(line)
     return line if found is None else line[: found.start()]
 
 
 def match_text(text: str, rows: Sequence[Signature], raised: bool) -> Match | None:
-    """The first of `rows` that `text` matches, advice apart; None for none. `raised`: whether the text is that of an
-    uncaught exception."""
+    """Return the first of `rows` that `text` matches, advice apart; None for none. `raised`: whether the text is that
+    of an uncaught exception."""
     said = "\n".join(map(without_advice, text.split("\n")))
     goes_on = not raised and _NO_FAILURE.search(text) is not None
     for row in rows:
@@ -108,7 +108,7 @@ def _named_ranks(text: str | None) -> tuple[int, ...]:
 
 
 def _filled(meaning: str, found: re.Match[str]) -> str:
-    """The meaning with the groups of the match in place of their names; behind it the first `detail` of it."""
+    """Return the meaning with the groups of the match in place of their names; behind it the first `detail` of it."""
     groups = found.groupdict("")
     detail = next((text for name, text in groups.items() if text and name.startswith("detail")), "")
     return re.sub(r"\{(\w+)\}", lambda name: groups[name[1]], meaning) + (f": {detail}" if detail else "")

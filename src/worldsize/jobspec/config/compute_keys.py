@@ -84,14 +84,15 @@ _RETURNS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def external_part(kind: str) -> ExternalPart:
-    """A type of another package, as it is looked for, and called in messages."""
+    """Return a type of another package, as it is looked for, and called in messages."""
     from worldsize.entry_points import ExternalPart
 
     return ExternalPart(GROUP, kind, "the compute type")
 
 
 def _find_settings(kind: str) -> ModuleType | None:
-    """The module with the settings of the type; None where a type needs none, or this installation lacks its wing."""
+    """Return the module with the settings of the type; None where a type needs none, or this installation lacks its
+    wing."""
     if kind in COMPUTE_TYPES:
         from worldsize.registry import find_module
 
@@ -101,8 +102,8 @@ def _find_settings(kind: str) -> ModuleType | None:
 
 
 def find_external_type(kind: str) -> ModuleType | None:
-    """The module that another package has for this type; None where no package has one. ConfigError where it cannot be
-    used."""
+    """Return the module that another package has for this type; None where no package has one. ConfigError where it
+    cannot be used."""
     part = external_part(kind)
     module: ModuleType | None = part.load(_NEEDED)
     if module is None:
@@ -128,7 +129,7 @@ def keys_of_type(kind: str) -> Keys | None:
 
 
 def type_key(said: object) -> Key:
-    """The key `type`, whose choices are worldsize's own types, or all that are installed where `said` is none of
+    """Return the key `type`, whose choices are worldsize's own types, or all that are installed where `said` is none of
     these."""
     key = COMPUTE_KEYS["type"]
     if not isinstance(said, str) or said.lower() in COMPUTE_TYPES:
@@ -139,8 +140,8 @@ def type_key(said: object) -> Key:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a project's file may set this key of a compute without being trusted: as the first table says that has
-    it. What only types of other packages have is not. A module is imported only for a key that no table before it
+    """Return whether a project's file may set this key of a compute without being trusted: as the first table says that
+    has it. What only types of other packages have is not. A module is imported only for a key that no table before it
     has."""
     tables = chain((COMPUTE_KEYS,), (keys_of_type(kind) or {} for kind in COMPUTE_TYPES))
     return next((keys[name].harmless for keys in tables if name in keys), False)

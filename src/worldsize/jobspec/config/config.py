@@ -103,8 +103,8 @@ class Config(NamedTuple):
     unusable: Mapping[str, ConfigError] = {}
 
     def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
-        """The compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none, and
-        ConfigError where it is `unusable`."""
+        """Return the compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none,
+        and ConfigError where it is `unusable`."""
         wanted = name or self.default_compute
         if wanted in self.unusable:
             raise self.unusable[wanted]

@@ -22,7 +22,7 @@ _ANY = Key("text", "", blank=False)
 
 
 def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:
-    """The fields of Config that `settings` (those of `files.ENVIRONMENT_TABLES`) mean."""
+    """Return the fields of Config that `settings` (those of `files.ENVIRONMENT_TABLES`) mean."""
     environments: dict[str, Any] = {}
     mapped: dict[str, str] = {}
     conda: dict[str, Any] = {}

@@ -71,7 +71,7 @@ Settings = dict[tuple[str, ...], YamlNode]
 def read_files(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> Config:
-    """The configuration of these files, the weakest first; of the projects' the first that counts. Raises one
+    """Return the configuration of these files, the weakest first; of the projects' the first that counts. Raises one
     ConfigError for all that is wrong in those that count."""
     report = Problems(error=ConfigError)
     roots, notices = _select_roots(site, own, projects, environ, ask)
@@ -107,7 +107,8 @@ def read_files(
 def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> tuple[list[YamlNode], list[str]]:
-    """The tables of the files that count, the weakest first; and notices. The site's is root's, or a variable's."""
+    """Return the tables of the files that count, the weakest first; and notices. The site's is root's, or a
+    variable's."""
     roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
     notices: list[str] = []
 
@@ -137,8 +138,8 @@ def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
 
 
 def _has_authority(path: tuple[str, ...], value: str) -> bool:
-    """Whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones do, and
-    those that are more than words: a line break could lead into a script."""
+    """Return whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones
+    do, and those that are more than words: a line break could lead into a script."""
     if not value.isprintable():
         return True
     if len(path) == 1:
@@ -147,7 +148,7 @@ def _has_authority(path: tuple[str, ...], value: str) -> bool:
 
 
 def _parse_toml(config: ConfigFile) -> YamlNode:
-    """The file's tables as a tree. Raises ConfigError when it is not a TOML file."""
+    """Return the file's tables as a tree. Raises ConfigError when it is not a TOML file."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -180,7 +181,7 @@ def _toml_error(message: str, file: str) -> ConfigError:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The lines of tables and keys, found as people write them; what is written otherwise has no line."""
+    """Return the lines of tables and keys, found as people write them; what is written otherwise has no line."""
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -225,8 +226,8 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
 
 
 def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
-    """The settings of one compute. What the code of another package has against them goes to `unusable`, and stops no
-    other compute."""
+    """Return the settings of one compute. What the code of another package has against them goes to `unusable`, and
+    stops no other compute."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}

@@ -24,8 +24,8 @@ _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.typ
 
 
 def config_directory() -> str:
-    """The directory whose configuration holds: the current one; where that is gone, the root, above which there is no
-    project."""
+    """Return the directory whose configuration holds: the current one; where that is gone, the root, above which there
+    is no project."""
     try:
         return os.getcwd()
     except OSError:
@@ -33,11 +33,12 @@ def config_directory() -> str:
 
 
 def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
-    """The configuration that holds in the directory `cwd` (absolute). Of files that others could have written, and of a
-    project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user, once.
+    """Return the configuration that holds in the directory `cwd` (absolute). Of files that others could have written,
+    and of a project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user,
+    once.
 
-    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is
-    not understood; all such problems at once.
+    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is not
+    understood; all such problems at once.
     """
     site, own, projects = config_files(cwd, environ)
     if site or own or projects:
@@ -83,7 +84,7 @@ def _preload_of(text: str) -> tuple[str, ...]:
 
 
 def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
-    """The files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
+    """Return the files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
     site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
     own: str | None = os.path.join(config_home(environ), FILE_NAME)
     above = [os.path.join(directory, FILE_NAME) for directory in with_parents(cwd)]

@@ -43,7 +43,8 @@ _SERVICE_ONLY = ("id", "creation_context", "latest_version", "auto_delete_settin
 
 
 def job_nodes(nodes: dict[str, YamlNode], mark: str, report: Problems) -> dict[str, YamlNode]:
-    """The entries of the job that the component with the entries `nodes` is; `mark` is the key that it was known by."""
+    """Return the entries of the job that the component with the entries `nodes` is; `mark` is the key that it was known
+    by."""
     if mark != "$schema":
         node = nodes[mark.partition(".")[0]]
         what = "only a component has that, so the file is read as a command component; a $schema that ends in "
@@ -89,7 +90,7 @@ def _check_identity(nodes: dict[str, YamlNode], report: Problems) -> None:
 
 
 def _inputs(node: YamlNode, report: Problems) -> dict[str, YamlNode]:
-    """The entries `inputs` and `input_types` of the job."""
+    """Return the entries `inputs` and `input_types` of the job."""
     values: dict[str, YamlNode] = {}
     types: dict[str, YamlNode] = {}
     for name, item in mapping_of(node, "inputs", report).items():
@@ -117,7 +118,8 @@ def _inputs(node: YamlNode, report: Problems) -> dict[str, YamlNode]:
 def _read_declaration(
     keys: dict[str, YamlNode], path: str, is_value: bool, report: Problems
 ) -> dict[str, YamlNode] | None:
-    """The entries of an input type; None, and problems in `report`, where Azure's client refuses the declaration."""
+    """Return the entries of an input type; None, and problems in `report`, where Azure's client refuses the
+    declaration."""
     count = len(report.problems)
     if not is_value and "default" in keys:
         report.add(keys["default"], join(path, "default"), "is not for data", "say its path: --set " + path + "=PATH")
@@ -175,7 +177,7 @@ def _read_scalar(node: YamlNode, path: str, key: Key, report: Problems) -> objec
 
 
 def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
-    """A word of `key.choices`, whose case counts in a component."""
+    """Return a word of `key.choices`, whose case counts in a component."""
     if not key.choices:
         return read_text(node, path, key, report)
     if isinstance(node.value, str) and node.value in key.choices:
@@ -186,7 +188,7 @@ def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 
 
 def _outputs(node: YamlNode, report: Problems) -> YamlNode:
-    """The job's outputs. An output that is a value, which a pipeline would read, is a file here."""
+    """Return the job's outputs. An output that is a value, which a pipeline would read, is a file here."""
     found: dict[str, YamlNode] = {}
     for name, item in mapping_of(node, "outputs", report).items():
         path = join("outputs", name[:60])

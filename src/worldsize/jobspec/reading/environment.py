@@ -39,7 +39,7 @@ _NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints i
 
 
 def read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:
-    """A name, an absolute path, or a mapping; what is wrong is in `report`."""
+    """Return a name, an absolute path, or a mapping; what is wrong is in `report`."""
     if isinstance(node.value, dict):
         values = read_keys(node.value, path, ENVIRONMENT, report, ENVIRONMENT_READERS)
         if values.get("image", "").startswith(("./", "../", "~/")):
@@ -64,7 +64,7 @@ def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
 
 
 def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """The conda dependencies. Relative paths of the pip section start at the job file, as all its paths do."""
+    """Return the conda dependencies. Relative paths of the pip section start at the job file, as all its paths do."""
     if not content.get("dependencies"):
         return {}
     found = [
@@ -103,7 +103,7 @@ def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) ->
 
 
 def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
-    """The downloads."""
+    """Return the downloads."""
     if not isinstance(node.value, list):
         report.add(node, path, f"expected a list, found {value_description(node)}")
         return None
@@ -127,7 +127,7 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
 
 
 def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
-    """A list of steps; or Azure's mapping."""
+    """Return a list of steps; or Azure's mapping."""
     if not isinstance(node.value, list):
         return read_object(node, path, key, report)
     found: list[Any] = []

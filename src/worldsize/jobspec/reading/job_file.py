@@ -15,7 +15,7 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def load_job(path: str) -> LoadedJob:
-    """The job in the file `path`, with the paths in it made absolute against the file's directory.
+    """Return the job in the file `path`, with the paths in it made absolute against the file's directory.
 
     Raises JobError, naming every problem with file, line and key.
     """
@@ -30,7 +30,7 @@ def load_job(path: str) -> LoadedJob:
 
 
 def _read(path: str) -> bytes:
-    """A descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
+    """Return a descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
     if path.startswith(_DESCRIPTOR_PATHS):
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -38,7 +38,7 @@ def _read(path: str) -> bytes:
 
 
 def parse_job(data: str | bytes, filename: str) -> LoadedJob:
-    """The job in `data`; `filename` is named in messages, and its directory is where relative paths start.
+    """Return the job in `data`; `filename` is named in messages, and its directory is where relative paths start.
 
     Raises JobError, naming every problem with file, line and key.
     """

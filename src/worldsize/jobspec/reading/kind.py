@@ -47,7 +47,7 @@ _HINT = "only command jobs can"
 
 
 def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
-    """Whether the file describes something else than a command; then `report` says what."""
+    """Return whether the file describes something else than a command; then `report` says what."""
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
         name = _TYPES_OF_OTHERS.get(kind.value.lower(), kind.value)
@@ -66,7 +66,7 @@ def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
 
 
 def component_mark(nodes: dict[str, YamlNode]) -> str | None:
-    """The key that tells that the file describes a command component; None where it describes a job.
+    """Return the key that tells that the file describes a command component; None where it describes a job.
 
     The `$schema` decides where it names either. Without one, a component is what has a version, or says whether it is
     deterministic, or has an input that declares a type of values: none of that is in a job.

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 
 def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The entry of `valid` closest to `word`; None when nothing is so (`cutoff`, up to 1). Case counts for little."""
+    """Return the entry of `valid` closest to `word`; None when nothing is so (`cutoff`, up to 1). Case counts for
+    little."""
     import difflib
 
     choices = {choice.lower(): choice for choice in valid}
@@ -15,7 +16,7 @@ def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> str | None:
-    """A hint: the nearest valid word, or all of them when there are few; None when there is nothing to say."""
+    """Return a hint: the nearest valid word, or all of them when there are few; None when there is nothing to say."""
     choices = list(valid)
     close = nearest_word(word, choices)
     if close:

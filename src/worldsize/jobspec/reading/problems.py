@@ -55,5 +55,5 @@ class Problems:
 
 
 def _path_to_show(node: YamlNode, path: str) -> str:
-    """The path, unless the place ends with it already, as "--set inputs.lr" does."""
+    """Return the path, unless the place ends with it already, as "--set inputs.lr" does."""
     return "" if node.where.endswith(" " + path) else path

@@ -40,13 +40,14 @@ def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
 
 
 def override_origins(settings: Iterable[str]) -> dict[str, str]:
-    """The YAML paths that `settings` set, each with its place for messages."""
+    """Return the YAML paths that `settings` set, each with its place for messages."""
     names = [setting.partition("=")[0].strip() for setting in settings]
     return {name: f"--set {name}" for name in names}
 
 
 def _with_setting(root: YamlNode, setting: str) -> YamlNode:
-    """A copy of `root` with the setting in it. Raises JobError for what is no setting or has no place in a job."""
+    """Return a copy of `root` with the setting in it. Raises JobError for what is no setting or has no place in a
+    job."""
     name, equals, text = setting.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -60,7 +61,7 @@ def _with_setting(root: YamlNode, setting: str) -> YamlNode:
 
 
 def _split_key(name: str, where: str) -> list[str]:
-    """The steps of a path. Below a mapping of free names everything is one name, dots and all."""
+    """Return the steps of a path. Below a mapping of free names everything is one name, dots and all."""
     first, _, rest = name.partition(".")
     if rest and first in JOB and JOB[first].kind in _OPEN_MAPS:
         return [first, rest]

@@ -50,7 +50,8 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
-    """A Python value as a YamlNode. Raises `error` for keys that are no text and for structures without an end."""
+    """Return a Python value as a YamlNode. Raises `error` for keys that are no text and for structures without an
+    end."""
     if depth > MAX_DEPTH:
         raise error(f"nested more than {MAX_DEPTH} deep", origin)
     if hasattr(value, "_asdict"):
@@ -89,7 +90,7 @@ def _dict_of_nodes(value: dict[Any, Any], origin: str, depth: int, error: type[U
 
 
 def plain_value(node: YamlNode) -> Any:
-    """The value alone, at any depth."""
+    """Return the value alone, at any depth."""
     if isinstance(node.value, dict):
         return {name: plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, list):
@@ -98,7 +99,7 @@ def plain_value(node: YamlNode) -> Any:
 
 
 def value_description(node: YamlNode) -> str:
-    """The value's kind, with the value itself where it is a short scalar."""
+    """Return the value's kind, with the value itself where it is a short scalar."""
     if node.value is None or isinstance(node.value, (list, dict)) or not node.text or len(node.text) > 40:
         return node.kind
     return f"{repr(node.value) if isinstance(node.value, str) else node.text} ({node.kind})"

@@ -119,7 +119,7 @@ def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[s
 
 
 def read_paths(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """The local paths; what is remote is a problem."""
+    """Return the local paths; what is remote is a problem."""
     texts = read_texts(node, path, key, report)
     for index, text in enumerate(texts or ()):
         if is_remote(text):
@@ -156,7 +156,7 @@ def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple
 
 
 def _preload_word(node: YamlNode) -> str:
-    """The word that a node holds, or ""; YAML takes a plain `off` for false."""
+    """Return the word that a node holds, or ""; YAML takes a plain `off` for false."""
     word = "off" if node.value is False else node.value.lower() if isinstance(node.value, str) else ""
     return word if word in PRELOAD_WORDS else ""
 
@@ -191,8 +191,8 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 
 
 def mapping_of(node: YamlNode, path: str, report: Problems, keys: Iterable[str] = ()) -> dict[str, YamlNode]:
-    """The entries of a mapping; for what is no mapping none, and a problem in `report`, which names the `keys` that it
-    takes."""
+    """Return the entries of a mapping; for what is no mapping none, and a problem in `report`, which names the `keys`
+    that it takes."""
     if isinstance(node.value, dict):
         return node.value
     names = ", ".join(keys)
@@ -230,7 +230,7 @@ def read_keys(
     readers: Mapping[str, ValueReader] = READERS,
     of: str = "a job",
 ) -> dict[str, Any]:
-    """The values of those keys that are there and right; a key without a value counts as absent."""
+    """Return the values of those keys that are there and right; a key without a value counts as absent."""
     values = {}
     for name, node in nodes.items():
         key = keys.get(name)

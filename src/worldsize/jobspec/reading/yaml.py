@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
-    """The one document in `text`. An empty document is a YamlNode of None."""
+    """Return the one document in `text`. An empty document is a YamlNode of None."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
@@ -145,7 +145,7 @@ class _TreeBuilder:
 
 
 def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
-    """A scalar's value by its tag, as YAML 1.1's safe types go; dates stay text."""
+    """Return a scalar's value by its tag, as YAML 1.1's safe types go; dates stay text."""
     tag = item.tag
     where = f"{origin}:{item.start_mark.line + 1}" if item.start_mark else origin
     if tag in _TEXT_TAGS:
@@ -177,7 +177,7 @@ def plain_scalar(text: str, origin: str) -> Any:
 
 
 def read_setting(text: str, where: str) -> YamlNode:
-    """A value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
+    """Return a value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
     if text[:1] in ("'", '"', "[", "{"):
         try:
             node = parse_yaml(text, where, loose=True)

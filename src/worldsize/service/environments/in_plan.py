@@ -28,7 +28,7 @@ AUTO_NODES = 8
 def with_environment(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
 ) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    """The job's environment, what it puts in force, `plan` with that, and findings about it."""
+    """Return the job's environment, what it puts in force, `plan` with that, and findings about it."""
     environ = build_environ(job, request.environ)
     environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
     found = environment.activation(request.environ) if environment is not None else None
@@ -68,7 +68,7 @@ def choose_distribution(environment: Environment, nodes: int, facts: ComputeFact
 def find_job_environment(
     job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, origins: KeyOrigins
 ) -> tuple[Environment | None, list[CheckResult]]:
-    """The job's environment, and findings about it; nothing is raised for what is wrong with it."""
+    """Return the job's environment, and findings about it; nothing is raised for what is wrong with it."""
     at = origins.of("environment")
     try:
         found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)

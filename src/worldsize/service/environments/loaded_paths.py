@@ -27,7 +27,7 @@ def paths_of_environment(
 
 
 def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
-    """The first word of the command, and the paths in the job's variables."""
+    """Return the first word of the command, and the paths in the job's variables."""
     secrets = plan_secret_values(plan)
     told = {name: value for name, value in plan.environment.items() if name not in plan.secrets}
     variables = {name: value for name, value in told.items() if _is_plain(value, secrets)}
@@ -35,7 +35,7 @@ def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
 
 
 def without_secrets(names: Iterable[str], secrets: Collection[str]) -> tuple[str, ...]:
-    """Each of them once. A scheduler keeps them, and they stand in plan.json."""
+    """Return each of them once. A scheduler keeps them, and they stand in plan.json."""
     found = dict.fromkeys(filter(os.path.isabs, names))
     return tuple(each for each in found if _is_plain(each, secrets))
 

@@ -15,8 +15,8 @@ def envs_dir(config: Config, settings: ComputeSettings) -> str:
 
 
 def shared_directory(config: Config, settings: ComputeSettings, said: str | None, kind: str) -> str:
-    """The directory `said`, else one of this `kind` where the compute's runs are. StorageError where somebody else
-    could change it."""
+    """Return the directory `said`, else one of this `kind` where the compute's runs are. StorageError where somebody
+    else could change it."""
     own = None if said else settings.own_runs_dir
     path = said or (os.path.join(own, f".{kind}-{os.getuid()}") if own else os.path.join(config.home, kind))
     return require_reliable_directory(path, make=False)

@@ -94,7 +94,7 @@ def find_environment(
     name: str | None = None,
     secrets: Collection[str] = (),
 ) -> Environment | None:
-    """The environment that `wanted`, as a job says it, means on a compute. Builds nothing, and reads little.
+    """Return the environment that `wanted`, as a job says it, means on a compute. Builds nothing, and reads little.
 
     `name`: what it is to be called; `secrets`: the variables that the job names as such. None for the current Python,
     with nothing to say about it. UsageError, NotFound for what is wrong.
@@ -154,8 +154,8 @@ def record_environment(environment: Environment, paths: RunPaths, secrets: Colle
 
 
 def _record_of_existing(environment: Environment) -> dict[str, Any]:
-    """The record of an environment that exists: where it is, and its packages as far as this installation can look at
-    them."""
+    """Return the record of an environment that exists: where it is, and its packages as far as this installation can
+    look at them."""
     found = environment.existing
     if found is None:
         return {"prefix": None, "kind": None}

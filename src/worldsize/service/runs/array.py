@@ -71,7 +71,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
     @overload
     def __getitem__(self, element: slice) -> list[Run]: ...
     def __getitem__(self, element: int | slice) -> Run | list[Run]:
-        """The run of one element; a list of them for a slice."""
+        """Return the run of one element; a list of them for a slice."""
         if isinstance(element, slice):
             return [self[number] for number in range(*element.indices(len(self)))]
         number = element + len(self) if element < 0 else element
@@ -83,11 +83,11 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return (self[number] for number in range(len(self)))
 
     def values(self, element: int) -> Mapping[str, Any]:
-        """The inputs of an element that vary, with their values; nothing where the elements are equal."""
+        """Return the inputs of an element that vary, with their values; nothing where the elements are equal."""
         return self.array.values[element] if self.array.values else {}
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """The status of every element, from one query for all that have not ended. The final state of all is
+        """Return the status of every element, from one query for all that have not ended. The final state of all is
         settled."""
         return self._elements.statuses()
 
@@ -110,14 +110,14 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return total_usage(used) if used else None
 
     def _has_begun(self, number: int) -> bool:
-        """Whether an element has been started: its directories are made when it first starts."""
+        """Return whether an element has been started: its directories are made when it first starts."""
         return os.path.exists(RunPaths(element_root(self.paths.root, number)).attempt_dir)
 
     def overall(self, statuses: Sequence[Status]) -> Status:
         return array_status(self.array, statuses)
 
     def states(self) -> dict[str, int]:
-        """How many elements are in each state."""
+        """Return how many elements are in each state."""
         return count_states(self.statuses())
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class ArrayElements:
         return len(self._final) == self._array.elements
 
     def statuses(self) -> list[Status]:
-        """The status of every element. The final state of all is settled."""
+        """Return the status of every element. The final state of all is settled."""
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
             return [_lost_status("its run directory was deleted")] * number
@@ -79,7 +79,7 @@ class ArrayElements:
         return statuses
 
     def handles(self) -> list[Handle] | None:
-        """The elements' handles, as they were given when all were submitted; None before."""
+        """Return the elements' handles, as they were given when all were submitted; None before."""
         try:
             return read_handles(self._paths.root, self._array.elements)
         except OSError as error:
@@ -87,14 +87,14 @@ class ArrayElements:
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending_elements(self) -> list[PendingElement]:
-        """The elements that have not ended, as far as `statuses` has found out, and that a compute has."""
+        """Return the elements that have not ended, as far as `statuses` has found out, and that a compute has."""
         going_on = self._unfinished()
         given = self.handles() if going_on else None
         found = (self._pending_element(element, given) for element in going_on)
         return [each for each in found if each is not None]
 
     def compute_of(self, handles: Sequence[Handle]) -> Compute:
-        """All elements' compute, from one of their native ids."""
+        """Return all elements' compute, from one of their native ids."""
         if self.compute is None:
             self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
         return self.compute
@@ -166,8 +166,8 @@ class ArrayElements:
         return status
 
     def _fold_unstarted_element(self, pending: PendingElement, observation: Observation) -> Status:
-        """The status of an element that ended before it was started. Those of which the compute says the same have
-        ended alike, and are settled together."""
+        """Return the status of an element that ended before it was started. Those of which the compute says the same
+        have ended alike, and are settled together."""
         if observation in self._alike:
             known = self._alike[observation]
             known.elements.append(pending.paths)
@@ -193,8 +193,8 @@ class ArrayElements:
             return run_status.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
-        """The plan of an element. Every element's is made from that of one of them: they differ in nothing that their
-        state depends on. ValueError where there is none."""
+        """Return the plan of an element. Every element's is made from that of one of them: they differ in nothing that
+        their state depends on. ValueError where there is none."""
         if self._plan is None:
             self._plan = run_status.read_plan(paths)
         if self._plan is None:

@@ -22,8 +22,8 @@ class RunsOfCause(NamedTuple):
 
 
 def causes_of_runs(found: Run | RunArray) -> list[RunsOfCause]:
-    """The runs that failed by cause, the most frequent cause first. Causes are one where they have one id and, numbers
-    apart, one sentence; what is unknown has the same code or signal."""
+    """Return the runs that failed by cause, the most frequent cause first. Causes are one where they have one id and,
+    numbers apart, one sentence; what is unknown has the same code or signal."""
     groups: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
     for run, status in _ended_runs(found):
         explanation = explain_run(run.paths, run.plan, status) if run.has_plan() else None

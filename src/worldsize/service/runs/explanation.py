@@ -55,7 +55,7 @@ def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | No
 
 
 def _with_line_number(link: Link) -> Link:
-    """The link with the number of its line in its log, where the log is not too long to count."""
+    """Return the link with the number of its line in its log, where the log is not too long to count."""
     if link.offset is None or link.offset > _COUNTED:
         return link
     try:
@@ -94,7 +94,7 @@ def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
 
 
 def _hang(paths: RunPaths, plan: Plan, mask: Any) -> Hang | None:
-    """The hang that the watch found last, its place in the user's code as that of an exception."""
+    """Return the hang that the watch found last, its place in the user's code as that of an exception."""
     hang = read_hang(paths, plan.world_size)
     if hang is None:
         return None
@@ -130,7 +130,8 @@ def _exception(error: dict[str, Any], code: str, mask: Any) -> RaisedException:
 
 
 def _file_in_code(file: str, code: str) -> str:
-    """The file's path in the code of the run, also where the node had a copy of that elsewhere; "" for another file."""
+    """Return the file's path in the code of the run, also where the node had a copy of that elsewhere; "" for another
+    file."""
     if file.startswith(code + "/"):
         return file[len(code) + 1 :]
     if "/lib/python" in file or "/site-packages/" in file or not file.startswith("/") or len(file) > _LONGEST_PATH:
@@ -141,7 +142,7 @@ def _file_in_code(file: str, code: str) -> str:
 
 
 def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any) -> dict[int, list[Line]]:
-    """The last lines of each rank: the fewer, the more ranks there are, but for the one that failed first."""
+    """Return the last lines of each rank: the fewer, the more ranks there are, but for the one that failed first."""
     count = _count_of(len(ranks))
     failed = status.failure.rank if status.failure else None
     return {
@@ -151,12 +152,12 @@ def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any
 
 
 def _count_of(logs: int) -> int:
-    """How many lines of each of so many logs are looked through."""
+    """Return how many lines of each of so many logs are looked through."""
     return max(_FEWEST_LINES, min(_LINES, _LINES_IN_ALL // max(1, logs)))
 
 
 def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iterator[Line]:
-    """The log's last lines, as many as `count`, with their places and times; none of one that cannot be read."""
+    """Yield the log's last lines, as many as `count`, with their places and times; none of one that cannot be read."""
     try:
         size = file_size(path)
         start = tail_offset(path, count, _BYTES)
@@ -176,7 +177,7 @@ def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iter
 
 
 def _lines_before(path: str, offset: int) -> int:
-    """How many lines begin before `offset`."""
+    """Return how many lines begin before `offset`."""
     count, at = 0, 0
     while at < offset:
         block = read_at(path, at, min(1 << 20, offset - at))

@@ -28,15 +28,15 @@ _LINE = 300
 
 
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
-    """The screen as data; None where nothing failed.
+    """Return the screen as data; None where nothing failed.
 
     What its ranks have said is shown with secrets masked: those that have a secret's shape, and the job's own as far as
     they are set here.
 
     {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, cause, hint,
     last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `cause` as
-    `why` tells it, `hint` what to do, where that is known. Where no rank was started, the last lines are those of
-    the batch script, or of setup. Long lines are cut.
+    `why` tells it, `hint` what to do, where that is known. Where no rank was started, the last lines are those of the
+    batch script, or of setup. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
@@ -76,7 +76,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 
 def _died_after_warm_start(paths: RunPaths, failure: Failure) -> bool:
-    """Whether a signal has ended a rank that was forked from another process a moment before."""
+    """Return whether a signal has ended a rank that was forked from another process a moment before."""
     if failure.rank is None or failure.node_rank is None or signal_name(failure.code) is None:
         return False
     started = [each for each in read_events(paths, failure.node_rank) if each.get("start") == "warm"]
@@ -91,8 +91,8 @@ def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict
 
 
 def run_failure_lines(run: Run, status: Status) -> list[str]:
-    """The screen under the headline; the status's own message where no rank failed; no lines where there is nothing to
-    say but that the run was cancelled."""
+    """Return the screen under the headline; the status's own message where no rank failed; no lines where there is
+    nothing to say but that the run was cancelled."""
     if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
         return []
     data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
@@ -102,7 +102,7 @@ def run_failure_lines(run: Run, status: Status) -> list[str]:
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
-    """The screen as text, without its headline."""
+    """Return the screen as text, without its headline."""
     lines = split_message(without_colours(data["message"]))
     exception = data["exception"]
     if exception:
@@ -123,7 +123,7 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
 
 
 def _cause_lines(data: dict[str, Any]) -> list[str]:
-    """The cause and what to do; no lines where that would only repeat the exception, or the message."""
+    """Return the cause and what to do; no lines where that would only repeat the exception, or the message."""
     cause = data["cause"]
     if (
         not cause
@@ -156,6 +156,6 @@ def _shown_lines(lines: Iterable[str], mask: Callable[[str], str]) -> list[str]:
 
 
 def _shorten(line: str) -> str:
-    """The line's beginning, and how much of it is left out."""
+    """Return the line's beginning, and how much of it is left out."""
     left = len(line[_LINE:].encode(errors="replace"))
     return f"{line[:_LINE]}… ({left} more bytes)" if left else line

@@ -14,8 +14,8 @@ _OUTPUTS = f"{os.sep}outputs"
 
 
 def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
-    """The run of this user's own at whose service lies what a path means: `run.outputs.path`, that of a named output,
-    or one below. None for all other paths."""
+    """Return the run of this user's own at whose service lies what a path means: `run.outputs.path`, that of a named
+    output, or one below. None for all other paths."""
     above = path
     while _OUTPUTS in above:
         above, name = os.path.split(above)
@@ -26,5 +26,5 @@ def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
 
 
 def is_fetched(path: str) -> bool:
-    """Whether there is a file, or a directory with one below it: directories are made before a run starts."""
+    """Return whether there is a file, or a directory with one below it: directories are made before a run starts."""
     return os.path.isfile(path) or any(names for _, _, names in os.walk(path))

@@ -13,13 +13,13 @@ from worldsize.trust.secrets import mask_text, mask_values, secret_values
 
 
 def told_error_file(paths: RunPaths, plan: Plan) -> str | None:
-    """The file that the job names for torch's report. Another user's plan may name any file of this user's."""
+    """Return the file that the job names for torch's report. Another user's plan may name any file of this user's."""
     return plan.environment.get("TORCHELASTIC_ERROR_FILE") if is_own(paths) else None
 
 
 def text_masker(paths: RunPaths, plan: Plan) -> Callable[[str], str]:
-    """A function that masks secrets in what ranks have written, before people see it. Another user's plan may name
-    variables of this process; whoever guesses what they hold is told nothing by the mask."""
+    """Return a function that masks secrets in what ranks have written, before people see it. Another user's plan may
+    name variables of this process; whoever guesses what they hold is told nothing by the mask."""
     names = (*plan.secrets, *masked_variables(plan))
     environ = os.environ if is_own(paths) else {}
     known = {name: value for name, value in environ.items() if name in names}  # a damaged name is none to ask for

@@ -20,21 +20,21 @@ def efficiency_lines(run: Run, status: Status) -> list[str]:
 
 
 def efficiency_data(run: Run, status: Status) -> dict[str, Any] | None:
-    """The same as data; None where there is nothing to say."""
+    """Return the same as data; None where there is nothing to say."""
     metrics = find_provider("metrics") if run.is_measured(status) else None
     data: dict[str, Any] | None = metrics.efficiency_data(run, status) if metrics else None
     return data
 
 
 def progress_text(run: Run, status: Status) -> str:
-    """The latest values that the run has logged, while it is running; "" without any."""
+    """Return the latest values that the run has logged, while it is running; "" without any."""
     is_sampled = status.state == RunState.RUNNING and run.has_plan() and run.plan.metrics
     metrics = find_provider("metrics") if is_sampled else None
     return str(metrics.progress_text(run.paths)) if metrics else ""
 
 
 def present_hang(run: Run, status: Status) -> Hang | None:
-    """The hang in which the run stands now, with secrets masked; None for a run that goes on, or has ended."""
+    """Return the hang in which the run stands now, with secrets masked; None for a run that goes on, or has ended."""
     if status.state not in ALIVE_STATES or not run.has_plan():
         return None
     hang = read_hang(run.paths, run.plan.world_size)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_runs(paths: RunPaths, environ: Mapping[str, str]) -> Run | RunArray:
-    """The array in this directory, once it is complete; else the run."""
+    """Return the array in this directory, once it is complete; else the run."""
     if not is_array(paths):
         return Run(paths, environ)
     from worldsize.service.runs.array import RunArray

@@ -32,7 +32,7 @@ def unmark_preparing(paths: RunPaths) -> None:
 
 
 def is_being_prepared(paths: RunPaths) -> bool | None:
-    """Whether the process that prepares the run still lives; None where nobody here can know."""
+    """Return whether the process that prepares the run still lives; None where nobody here can know."""
     try:
         path = _mark_path(paths)
         mark = os.readlink(path) if os.path.islink(path) else read_file(path).decode("utf-8")
@@ -54,7 +54,7 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 
 def _mark_path(paths: RunPaths) -> str:
-    """The path of the mark. Elements are prepared with their array, and have its mark."""
+    """Return the path of the mark. Elements are prepared with their array, and have its mark."""
     from worldsize.plan.array import array_of
 
     place = array_of(paths)

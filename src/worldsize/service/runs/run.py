@@ -104,7 +104,7 @@ class Run(SubmittedRuns):
         return len(self.plan.nodes), self.plan.world_size
 
     def runs(self) -> list[Run]:
-        """The run alone, in a list."""
+        """Return the run alone, in a list."""
         return [self]
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
@@ -147,14 +147,14 @@ class Run(SubmittedRuns):
         return self._compute
 
     def offers(self, capability: str) -> bool:
-        """Whether the run's compute has the capability; False also of a run that has none, or is damaged."""
+        """Return whether the run's compute has the capability; False also of a run that has none, or is damaged."""
         try:
             return self.has_plan() and self.native() is not None and capability in self.compute.capabilities
         except WorldsizeError:
             return False
 
     def native(self) -> Handle | None:
-        """The compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
+        """Return the compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
         if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
             self._handle = run_status.read_native_handle(self.paths)
         return self._handle
@@ -169,7 +169,7 @@ class Run(SubmittedRuns):
         return self.compute.pause(age, queued=statuses[0].state == RunState.QUEUED)
 
     def is_near_end(self) -> bool:
-        """Whether the head's agent has written its last, or a cancel is under way."""
+        """Return whether the head's agent has written its last, or a cancel is under way."""
         return os.path.exists(self.paths.exit_record(0)) or os.path.exists(self.paths.cancel)
 
     def end_after_deletion(self) -> None:
@@ -281,8 +281,8 @@ class Run(SubmittedRuns):
             return ""
 
     def is_measured(self, status: Status) -> bool:
-        """Whether the run has ended, its agents were to sample it, and it took long enough for its efficiency to be
-        told."""
+        """Return whether the run has ended, its agents were to sample it, and it took long enough for its efficiency to
+        be told."""
         if not status.final or status.started is None or status.ended is None:
             return False
         is_long = status.ended - status.started >= SHORTEST_MEASURED

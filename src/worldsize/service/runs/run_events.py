@@ -44,7 +44,8 @@ class RunEvent(NamedTuple):
 
 
 def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
-    """The events of the run, and of its attempt of `paths`, in the order of time. What is damaged is left out."""
+    """Return the events of the run, and of its attempt of `paths`, in the order of time. What is damaged is left
+    out."""
     found = [*_client_events(paths), *_scheduler_events(paths)]
     if plan is not None:
         mask = text_masker(paths, plan)
@@ -107,7 +108,7 @@ def _node_events(
 
 
 def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> Any:
-    """The value with secrets masked in each of its texts; "…" for what lies deeper in it than `depth`."""
+    """Return the value with secrets masked in each of its texts; "…" for what lies deeper in it than `depth`."""
     if isinstance(value, str):
         return mask(value)
     if not isinstance(value, (list, dict)):
@@ -120,7 +121,7 @@ def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> An
 
 
 def _text(kind: str, fields: dict[str, Any]) -> str:
-    """The event in words; of a kind that this release does not know its fields."""
+    """Return the event in words; of a kind that this release does not know its fields."""
     try:
         return _TEXTS[kind](fields)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -52,7 +52,7 @@ def keep_scheduler_record(paths: RunPaths, handle: Handle | None, observation: O
 
 
 def read_scheduler_record(paths: RunPaths, status: Status) -> SchedulerRecord | None:
-    """The record that was kept; else what the status says in a scheduler's name. None for neither."""
+    """Return the record that was kept; else what the status says in a scheduler's name. None for neither."""
     kept = read_object(paths.scheduler_record)
     message, reason = kept.get("message"), kept.get("reason")
     if not isinstance(message, str) or not isinstance(reason, str):

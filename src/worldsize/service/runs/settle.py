@@ -51,7 +51,8 @@ def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan
 
 
 def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> bool:
-    """Whether all have a result now; False where each needs a file of its own: no links here, or too many of it."""
+    """Return whether all have a result now; False where each needs a file of its own: no links here, or too many of
+    it."""
     try:
         if not write_once(files[0], result(plan, status)):
             return False  # somebody else's, who may have seen another end

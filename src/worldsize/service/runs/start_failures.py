@@ -113,8 +113,9 @@ def with_ending_cause(paths: RunPaths, status: Status) -> Status:
 
 
 def _batch_lines(paths: RunPaths) -> list[str] | None:
-    """The last ones of this attempt; None where it has written none, and those that are there are another's: Slurm
-    ends a job that it starts again before its script runs, for instance where a node still revokes its credential."""
+    """Return the last ones of this attempt; None where it has written none, and those that are there are another's:
+    Slurm ends a job that it starts again before its script runs, for instance where a node still revokes its
+    credential."""
     lines = last_lines(paths.batch_log, _LINES)
     begun = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_MARK)]
     if _latest_mark(lines, begun) < paths.attempt and not os.path.exists(paths.logs_dir):
@@ -123,7 +124,7 @@ def _batch_lines(paths: RunPaths) -> list[str] | None:
 
 
 def attempt_lines(paths: RunPaths) -> list[str]:
-    """The last lines of the batch script's log that are of this attempt; none where there is no script."""
+    """Return the last lines of the batch script's log that are of this attempt; none where there is no script."""
     return _batch_lines(paths) or []
 
 
@@ -138,7 +139,7 @@ def slurm_time(line: str) -> float | None:
 
 
 def _latest_mark(lines: Sequence[str], begun: Sequence[int]) -> float:
-    """The number of the attempt that wrote the last of these lines; infinity where its mark is further up."""
+    """Return the number of the attempt that wrote the last of these lines; infinity where its mark is further up."""
     if not begun:
         return 0 if len(lines) < _LINES else math.inf
     number = parse_digits(lines[begun[-1]][len(ATTEMPT_MARK) :])

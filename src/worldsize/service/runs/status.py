@@ -37,7 +37,7 @@ _CLOCK_SLACK = 5.0
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """The run's plan; None where there is none (yet). DamagedRun for what is no plan, OSError."""
+    """Return the run's plan; None where there is none (yet). DamagedRun for what is no plan, OSError."""
     return read_record(paths.plan, _parse_plan)
 
 
@@ -50,21 +50,22 @@ def _parse_plan(value: Any) -> Plan:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    """The run's end as result.json tells it; None where there is none (yet). DamagedRun for one that tells no end,
-    OSError."""
+    """Return the run's end as result.json tells it; None where there is none (yet). DamagedRun for one that tells no
+    end, OSError."""
     return read_record(paths.result, status_of)
 
 
 def read_native_handle(paths: RunPaths) -> Handle | None:
-    """The compute's native id of the run: its own, or what its array was given for it. DamagedRun for what is none."""
+    """Return the compute's native id of the run: its own, or what its array was given for it. DamagedRun for what is
+    none."""
     return cast("Handle | None", read_handle(paths))
 
 
 def refresh_status(
     paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: IdleCallback | None = None
 ) -> Status:
-    """The run's status now. A final one that nobody has settled yet is settled: what is left of a run of this user's
-    own is ended, and result.json written. LOST is settled as long as the nodes' records do not tell another end.
+    """Return the run's status now. A final one that nobody has settled yet is settled: what is left of a run of this
+    user's own is ended, and result.json written. LOST is settled as long as the nodes' records do not tell another end.
 
     The compute is asked where the nodes have not told everything, and before the directory is read: a rank that has
     ended by then has written what it had to say. `idle` is called while the compute thinks.
@@ -82,16 +83,16 @@ def refresh_status(
 
 
 def unasked_status(paths: RunPaths, plan: Plan, why: str) -> Status:
-    """The status as the run's own files tell it, where nobody here can ask its compute: never LOST, and settled only
-    by the records of all nodes."""
+    """Return the status as the run's own files tell it, where nobody here can ask its compute: never LOST, and settled
+    only by the records of all nodes."""
     handle = read_native_handle(paths)
     told = read_result(paths) or status_from_records(paths, plan, handle)
     return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why)))
 
 
 def recorded_state(paths: RunPaths, plan: Plan) -> str:
-    """The state as the run's own files tell it: its compute is not asked, and nothing is settled. Raises DamagedRun,
-    OSError."""
+    """Return the state as the run's own files tell it: its compute is not asked, and nothing is settled. Raises
+    DamagedRun, OSError."""
     settled = read_result(paths)
     if settled is not None:
         return settled.state
@@ -99,15 +100,15 @@ def recorded_state(paths: RunPaths, plan: Plan) -> str:
 
 
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
-    """The end of a run that was LOST, once every node's record of it can be read: a file server may have shown them
-    later than anybody waited."""
+    """Return the end of a run that was LOST, once every node's record of it can be read: a file server may have shown
+    them later than anybody waited."""
     status = fold(_facts(paths, plan, read_native_handle(paths), Observation("ended")))
     return _conclude(paths, plan, status, replace_result) if status.final else None
 
 
 def status_from_records(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
-    """The end that every node has left a record of, settled; None where the compute may know better how it came: a
-    signal, or a lost node, may be its own doing."""
+    """Return the end that every node has left a record of, settled; None where the compute may know better how it came:
+    a signal, or a lost node, may be its own doing."""
     if handle is None or not os.path.exists(paths.exit_record(0)):
         return None
     status = fold(_facts(paths, plan, handle, Observation("unknown")))
@@ -199,8 +200,8 @@ def _facts(
 
 
 def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
-    """Whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the nodes
-    have written records: they are waited for as long as a file server's caches may hide them."""
+    """Return whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the
+    nodes have written records: they are waited for as long as a file server's caches may hide them."""
     newest = 0.0
     for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
         try:
@@ -218,8 +219,8 @@ def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation:
 
 
 def _server_time(paths: RunPaths) -> float:
-    """The time by which the run's files are dated, which is not this machine's where a file server dates them; this
-    machine's where this process can write none of them."""
+    """Return the time by which the run's files are dated, which is not this machine's where a file server dates them;
+    this machine's where this process can write none of them."""
     try:
         return file_server_time(paths.logs_dir) if is_own(paths) else time.time()
     except OSError:
@@ -227,8 +228,9 @@ def _server_time(paths: RunPaths) -> float:
 
 
 def _is_interrupted(paths: RunPaths, silent: float) -> bool:
-    """Whether a run that nobody has submitted never will be. What was given to the compute right before its giver died
-    shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends alone."""
+    """Return whether a run that nobody has submitted never will be. What was given to the compute right before its
+    giver died shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends
+    alone."""
     alive = is_being_prepared(paths)
     if alive is not False:
         return alive is None and silent > _PREPARING_LIMIT
@@ -245,7 +247,7 @@ def _has_begun(paths: RunPaths) -> bool:
 
 
 def damaged_status(paths: RunPaths, error: Exception) -> Status:
-    """The status of a run of which nothing more can be said, for that reason; it may go on all the same."""
+    """Return the status of a run of which nothing more can be said, for that reason; it may go on all the same."""
     file = error.where if isinstance(error, DamagedRun) else None
     reason = f"{Reason.DAMAGED}: {os.path.relpath(file, paths.root)}" if file else Reason.DAMAGED
     what = str(error) if isinstance(error, NewerFormat) else f"its run directory is damaged: {error}"
@@ -253,7 +255,7 @@ def damaged_status(paths: RunPaths, error: Exception) -> Status:
 
 
 def preparing_status(paths: RunPaths) -> Status:
-    """The status of a run directory without a plan."""
+    """Return the status of a run directory without a plan."""
     try:
         age = time.time() - os.stat(paths.root).st_mtime
     except FileNotFoundError:
@@ -267,8 +269,8 @@ def preparing_status(paths: RunPaths) -> Status:
 
 
 def observed_attempt(paths: RunPaths, observation: Observation) -> RunPaths:
-    """The paths of the attempt that the compute speaks of; `paths` are those of the latest that has begun: a scheduler
-    starts a run again after a preemption or a failed node.
+    """Return the paths of the attempt that the compute speaks of; `paths` are those of the latest that has begun: a
+    scheduler starts a run again after a preemption or a failed node.
 
     Where restarts are no attempts, since only those count that an agent began, it is the next one when the native job
     waits again, and when it was put back and started after the latest had begun.

@@ -89,7 +89,7 @@ class SubmittedRuns(ABC):
         """What its runs have in common. NotFound while they are being prepared."""
 
     def has_plan(self) -> bool:
-        """Whether what its runs have in common is there, and can be read."""
+        """Return whether what its runs have in common is there, and can be read."""
         try:
             return bool(self.common)
         except WorldsizeError:
@@ -97,12 +97,12 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """The status of each run now, from one query of their compute, during which `idle` is called; a final one is
-        settled."""
+        """Return the status of each run now, from one query of their compute, during which `idle` is called; a final
+        one is settled."""
 
     @abstractmethod
     def overall(self, statuses: Sequence[Status]) -> Status:
-        """The status of all as one: final once all are, and then as bad as the worst."""
+        """Return the status of all as one: final once all are, and then as bad as the worst."""
 
     @abstractmethod
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:
@@ -110,11 +110,12 @@ class SubmittedRuns(ABC):
         look), and the look `took` some."""
 
     def is_near_end(self) -> bool:
-        """Whether a look is worth its price, since the end may be seen at any moment."""
+        """Return whether a look is worth its price, since the end may be seen at any moment."""
         return False
 
     def recorded_statuses(self) -> list[Status] | None:
-        """The end that every node has left a record of, whatever the compute may say; None where it may know better."""
+        """Return the end that every node has left a record of, whatever the compute may say; None where it may know
+        better."""
         return None
 
     def wait_for_notify(self) -> None:  # noqa: B027  an array has none
@@ -129,7 +130,7 @@ class SubmittedRuns(ABC):
         """End at once what is left of those of this user's own that are final; how many jobs or processes that were."""
 
     def look(self) -> Status:
-        """The status of all as one, now."""
+        """Return the status of all as one, now."""
         return self.overall(self.statuses())
 
     @property
@@ -165,7 +166,7 @@ class SubmittedRuns(ABC):
         return Follower(self, show, timeout, tell, seen).follow_to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
-        """The final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
+        """Return the final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
         status = self.overall(self.follow(timeout=timeout))
         if not status.final:
             raise TimeoutError(f"{self.noun} {self.id} is still {status.state} after {timeout or 0:g} s")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
-    """The summary of each run and array, from one query of each compute. A damaged one hides no other."""
+    """Return the summary of each run and array, from one query of each compute. A damaged one hides no other."""
     found = [open_runs(paths, environ) for paths in all_paths]
     runs = [each for each in found if isinstance(each, Run)]
     looked = {id(run): [status] for run, status in zip(runs, _statuses(runs), strict=True)}
@@ -33,7 +33,7 @@ def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) ->
 
 
 def _statuses(runs: Sequence[Run]) -> list[Status]:
-    """The status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
+    """Return the status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
     groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
     for run in runs:
         handle = _handle(run)
@@ -47,7 +47,7 @@ def _statuses(runs: Sequence[Run]) -> list[Status]:
 
 
 def _refresh_status(run: Run, seen: Observation | None) -> Status:
-    """The status of one run now. What is wrong with a run is said in its own status, and hides no other run."""
+    """Return the status of one run now. What is wrong with a run is said in its own status, and hides no other run."""
     try:
         try:
             return run.look(seen)
@@ -64,7 +64,7 @@ def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
 
 
 def _handle(run: Run) -> Handle | None:
-    """The run's handle. None where there is none, or none that can be used: `Run.look` says so."""
+    """Return the run's handle. None where there is none, or none that can be used: `Run.look` says so."""
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
@@ -92,7 +92,7 @@ def _summary(runs: Run | RunArray, statuses: Sequence[Status] | None) -> Summary
 
 
 def _bare_summary(paths: RunPaths, now: Status) -> Summary:
-    """The summary of a run of which only the state is known."""
+    """Return the summary of a run of which only the state is known."""
     try:
         created = os.stat(paths.root).st_mtime
     except OSError:
@@ -101,7 +101,7 @@ def _bare_summary(paths: RunPaths, now: Status) -> Summary:
 
 
 def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Mapping[str, str]) -> Iterator[Summary]:
-    """The summaries, with those of its elements in place of each array's."""
+    """Yield the summaries, with those of its elements in place of each array's."""
     for each in summaries:
         if not each.states:
             yield each
@@ -114,7 +114,7 @@ def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Map
 
 
 def element_summaries(runs: Run | RunArray) -> list[Summary]:
-    """The summary of each element of an array; the one of a run."""
+    """Return the summary of each element of an array; the one of a run."""
     if isinstance(runs, Run):
         return live_summaries([runs.paths], runs.environ)
     return [

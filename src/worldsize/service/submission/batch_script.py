@@ -20,14 +20,14 @@ class ScriptSubmission(Protocol):
     """What is made of a job that has a `batch_script`: its plan, and the files of its run."""
 
     def argv(self, job: Job, paths: RunPaths) -> tuple[str, ...]:
-        """The words that start the script, which lies in its run directory."""
+        """Return the words that start the script, which lies in its run directory."""
 
     def with_script(self, plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
         """`plan` with the script in place of a command. Pure."""
 
     def files(self, job: Job, virtual: bool | None) -> Mapping[str, bytes]:
-        """The files that a run directory holds for the script, by name: on virtual nodes, on a real cluster, or, for
-        None, on both."""
+        """Return the files that a run directory holds for the script, by name: on virtual nodes, on a real cluster, or,
+        for None, on both."""
 
     def write_files(self, job: Job, paths: RunPaths) -> None:
         """Write the files of both into a run directory. OSError."""
@@ -44,14 +44,15 @@ class ScriptCheck(Protocol):
         """What would go wrong with the script: findings, each with its line."""
 
     def option_origin(self, job: Job, key: str) -> str | None:
-        """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+        """Return the line of the script whose option says what a key of `slurm:` would say; None where none does."""
 
 
 def script_submission() -> ScriptSubmission:
-    """The wing's functions for submitting batch scripts. ConfigError where this installation knows no batch scripts."""
+    """Return the wing's functions for submitting batch scripts. ConfigError where this installation knows no batch
+    scripts."""
     return cast(ScriptSubmission, load_module(_SUBMISSION, WHAT))
 
 
 def script_check() -> ScriptCheck:
-    """The wing's functions for checking batch scripts. ConfigError as for `script_submission`."""
+    """Return the wing's functions for checking batch scripts. ConfigError as for `script_submission`."""
     return cast(ScriptCheck, load_module(_CHECK, WHAT))

@@ -24,7 +24,8 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 
 
 def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFacts) -> bool:
-    """Whether the agents have something to check: asked for, or by itself on several real nodes and on real GPUs."""
+    """Return whether the agents have something to check: asked for, or by itself on several real nodes and on real
+    GPUs."""
     if request.check is not None:
         return bool(request.check)
     if plan.batch is not None or plan.rehearsal is not None or request.config.computes[plan.compute].check is False:

@@ -38,7 +38,7 @@ def write_elements(
 
 
 def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """The plan of one of the runs of an array, which lies in `paths`."""
+    """Return the plan of one of the runs of an array, which lies in `paths`."""
     plan = with_local_variables(plan_in_directory(planned, element, paths))
     assert plan.array is not None
     options = plan.options

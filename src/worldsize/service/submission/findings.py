@@ -9,7 +9,7 @@ from worldsize.errors import PreflightError
 
 
 def format_notice(notice: CheckResult) -> str:
-    """A finding in one line: where, what, and in brackets what to do."""
+    """Return a finding in one line: where, what, and in brackets what to do."""
     text = f"{notice.where}: {notice.what}" if notice.where else notice.what
     return f"{text} ({notice.hint})" if notice.hint else text
 

@@ -47,7 +47,7 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _hidden_programs(command: str) -> Iterator[tuple[str, str]]:
-    """Each program that seems to train, with the sign, | or &, that hides its exit code."""
+    """Yield each program that seems to train, with the sign, | or &, that hides its exit code."""
     for pattern, text in _WITHOUT_SIGNS:
         command = re.sub(pattern, text, command)
     if "'" in command or '"' in command:

@@ -57,7 +57,7 @@ def may_copy_inputs(job: Job, settings: ComputeSettings, facts: ComputeFacts) ->
 
 
 def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
-    """The job with the data of these inputs where its ranks find it."""
+    """Return the job with the data of these inputs where its ranks find it."""
     if not paths:
         return job
     inputs = {
@@ -68,7 +68,7 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
 
 
 def with_hosted_places(job: Job) -> Job:
-    """The job with marks in place of its data and its outputs, whose places a service decides."""
+    """Return the job with marks in place of its data and its outputs, whose places a service decides."""
     return job._replace(
         inputs={
             name: value._replace(path=place_mark("inputs", name)) if isinstance(value, Input) and value.path else value
@@ -90,7 +90,7 @@ def with_mapped_data(job: Job, config: Config) -> Job:
 
 
 def data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
-    """The inputs that are data, which have a path."""
+    """Yield the inputs that are data, which have a path."""
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path:
             yield name, value

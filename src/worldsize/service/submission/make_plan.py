@@ -96,8 +96,8 @@ def make_plan(
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
-    """The ranks' umask: the user's; with `share: group` one that lets the group read what the ranks make, and nobody
-    else write to it."""
+    """Return the ranks' umask: the user's; with `share: group` one that lets the group read what the ranks make, and
+    nobody else write to it."""
     return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
 
 
@@ -130,7 +130,7 @@ def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str
 
 
 def with_client_paths(job: Job, mapped: Mapped) -> Job:
-    """The job with all paths as this machine calls them, whichever of a shared directory's names it said."""
+    """Return the job with all paths as this machine calls them, whichever of a shared directory's names it said."""
 
     def renamed(value: Any) -> Any:
         path = getattr(value, "path", None)
@@ -144,7 +144,7 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 
 
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
-    """The arrangement that the distribution makes, unless the command is a launcher that starts a node's ranks
+    """Return the arrangement that the distribution makes, unless the command is a launcher that starts a node's ranks
     itself."""
     arrangement = distribution.arrange(job.resources.instance_count)
     for program, module in _PROGRAMS.items() if job.batch_script is None else ():
@@ -167,7 +167,7 @@ def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
 
 
 def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
-    """The cluster's own variables, of the conventions that the job wants."""
+    """Return the cluster's own variables, of the conventions that the job wants."""
     if not conventions or not facts.kept:
         return facts.kept
     wanted = tuple(filter(None, map(convention_prefix, conventions)))
@@ -175,7 +175,7 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 
 
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
-    """The command's words; as they are where the job has nothing that an expression could name."""
+    """Return the command's words; as they are where the job has nothing that an expression could name."""
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -188,8 +188,8 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """The variables of the ranks. What the job asks for wins over what a shell left behind; a share of threads that
-    worldsize works out does not."""
+    """Return the variables of the ranks. What the job asks for wins over what a shell left behind; a share of threads
+    that worldsize works out does not."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
@@ -204,7 +204,7 @@ def _setup_lines(job: Job, facts: ComputeFacts) -> tuple[str, ...]:
 
 
 def _variables(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """The job's own variables, with their expressions resolved."""
+    """Return the job's own variables, with their expressions resolved."""
     return {
         name: _resolve_text(job, paths, mapped, text, "environment_variables." + name) if "${{" in text else text
         for name, text in job.environment_variables.items()
@@ -234,7 +234,7 @@ def _is_absent(value: object) -> bool:
 
 
 def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Every input's exact value and every output's path, by its name and by its name in capitals."""
+    """Return every input's exact value and every output's path, by its name and by its name in capitals."""
     values: Mapping[str, str] = {
         **{"INPUT_" + name: text for name, text in _inputs(job, mapped).items()},
         **{"OUTPUT_" + name: path for name, path in _outputs(job, paths, mapped).items()},
@@ -244,8 +244,8 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _name(job: Job) -> str:
-    """The name of the script, else of the program. Words are masked before they are cut: a part of a secret has no
-    shape that masking recognises."""
+    """Return the name of the script, else of the program. Words are masked before they are cut: a part of a secret has
+    no shape that masking recognises."""
     words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
     program = next((word for word in words if not ("=" in word and re.match(r"\w+=", word))), "run")
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)

@@ -17,8 +17,8 @@ _PLAIN_PUNCTUATION = " -_./=,:+%@"
 
 
 def plain_script(code_dir: str, argv: Sequence[str]) -> str:
-    """The script of a command `python SCRIPT …`, where it is of the code and imports the standard library alone: there
-    is nothing to check of it, and nothing to import before it. "" for another one, and in doubt."""
+    """Return the script of a command `python SCRIPT …`, where it is of the code and imports the standard library alone:
+    there is nothing to check of it, and nothing to import before it. "" for another one, and in doubt."""
     argv = _words(argv)
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
         return ""
@@ -35,14 +35,14 @@ def plain_script(code_dir: str, argv: Sequence[str]) -> str:
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:
-    """The words of a command, those of a plain line for a shell too."""
+    """Return the words of a command, those of a plain line for a shell too."""
     line = argv[2] if len(argv) == 3 and tuple(argv[:2]) == ("bash", "-c") else ""
     is_plain = all(each in _PLAIN_PUNCTUATION or (each.isascii() and each.isalnum()) for each in line)
     return line.split() if line and is_plain else argv
 
 
 def _import_names(source: str) -> Iterator[str]:
-    """The top-level modules of all imports. ValueError where a line with that word is another."""
+    """Yield the top-level modules of all imports. ValueError where a line with that word is another."""
     for line in source.splitlines():
         if "import" not in line:
             continue
@@ -55,7 +55,7 @@ def _import_names(source: str) -> Iterator[str]:
 
 
 def read_source(path: str, root: str) -> bytes | None:
-    """A file's bytes; None where it is no plain file inside `root`, too large, or cannot be read."""
+    """Return a file's bytes; None where it is no plain file inside `root`, too large, or cannot be read."""
     real = os.path.realpath(path)
     if not real.startswith(root.rstrip(os.sep) + os.sep):
         return None

@@ -20,7 +20,7 @@ from worldsize.trust.secrets import mask_tree, mask_values
 
 
 def labels_of(job: Job) -> dict[str, Any]:
-    """The labels that `job` gives, for its plan; secrets in them are masked."""
+    """Return the labels that `job` gives, for its plan; secrets in them are masked."""
     said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
     return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
 

@@ -145,7 +145,7 @@ def _require_providers(job: Job, plan: Plan) -> None:
 
 
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
-    """The planned job in the directory `paths` of a run, or of an array."""
+    """Return the planned job in the directory `paths` of a run, or of an array."""
     plan, first = planned.plan, paths
     if plan.array is not None:
         first = _first_element(paths)
@@ -169,26 +169,26 @@ def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) ->
 
 
 def _first_element(paths: RunPaths) -> RunPaths:
-    """The paths of the first run of the array in `paths`."""
+    """Return the paths of the first run of the array in `paths`."""
     from worldsize.plan.array import element_root
 
     return RunPaths(element_root(paths.root, 0))
 
 
 def _not_checked(finding: CheckResult) -> CheckResult:
-    """The finding as a dry run tells it, which needs no cluster."""
+    """Return the finding as a dry run tells it, which needs no cluster."""
     return finding._replace(level="notice", what=f"not checked here: {finding.what}")
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
-    """The job of one of the runs."""
+    """Return the job of one of the runs."""
     values = {} if "search" in planned.plan.options else planned.elements[element]
     return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
 
 
 def secrets_of_elements(planned: PlannedJob) -> list[str]:
-    """The texts that are secrets in one of an array's runs, by an input that varies or by a variable that names one: no
-    file of any of them has any. [] of a run of its own."""
+    """Return the texts that are secrets in one of an array's runs, by an input that varies or by a variable that names
+    one: no file of any of them has any. [] of a run of its own."""
     if not planned.elements[0]:
         return []
     found = dict.fromkeys(varied_secrets(planned.elements))
@@ -199,7 +199,7 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
 
 
 def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """The plan with the paths of a run, of the `element` of an array, that lies in `paths`."""
+    """Return the plan with the paths of a run, of the `element` of an array, that lies in `paths`."""
     job = planned_element_job(planned, element)
     if planned.facts.hosted:
         from worldsize.service.submission.inputs import with_hosted_places
@@ -223,7 +223,7 @@ def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
 
 
 def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
-    """The planned job as the first of several runs, of which at most `at_once` run at the same time."""
+    """Return the planned job as the first of several runs, of which at most `at_once` run at the same time."""
     number, plan, facts = len(planned.elements), planned.plan, planned.facts
     at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
@@ -247,14 +247,15 @@ def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
 
 
 def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
-    """How many elements a machine has room for that has no scheduler: by its cores, and one that uses its GPUs."""
+    """Return how many elements a machine has room for that has no scheduler: by its cores, and one that uses its
+    GPUs."""
     if not facts.shared_host or facts.cores_per_node is None:
         return None
     return 1 if plan.gpus else max(1, facts.cores_per_node // plan.world_size)
 
 
 def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Compute, ComputeFacts]:
-    """The compute's name, the job as it understands it, the compute, and what it tells of itself."""
+    """Return the compute's name, the job as it understands it, the compute, and what it tells of itself."""
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     note_decision(f"compute: {name}, of type {settings.type}")
@@ -297,7 +298,7 @@ def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:
 
 
 def has_data_inputs(job: Job) -> bool:
-    """Whether an input is more than a value."""
+    """Return whether an input is more than a value."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
 
 
@@ -320,8 +321,8 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 
 
 def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
-    """The directories that decide what `python` means. On nodes that share no more than a directory with this machine,
-    only what is configured for them counts."""
+    """Return the directories that decide what `python` means. On nodes that share no more than a directory with this
+    machine, only what is configured for them counts."""
     if not facts.mapped:
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)

@@ -36,7 +36,7 @@ def provide(
 
 
 def _needed(dry: PlannedJob) -> Iterator[str]:
-    """The providers that have to fetch something, in order."""
+    """Yield the providers that have to fetch something, in order."""
     if any(is_remote(value.path or "") or value.sha256 for _, value in data_inputs(dry.job)):
         yield "inputs"
     if dry.job.stage:

@@ -20,7 +20,7 @@ _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
 def preflight(job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckResult]:
-    """All findings at once, errors first; `facts` are the compute's."""
+    """Return all findings at once, errors first; `facts` are the compute's."""
     found = [
         *_code(job, origins),
         *_includes(job, origins),
@@ -73,7 +73,8 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
 
 
 def script_of_command(job: Job) -> str | None:
-    """The script that the command's first words name, relative to the code: `python -u train.py …` → train.py."""
+    """Return the script that the command's first words name, relative to the code: `python -u train.py …` →
+    train.py."""
     words = list(job.argv)
     if not words:
         try:
@@ -148,7 +149,8 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
 
 
 def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
-    """The error for a script that is there, but above or beside the code, of which alone a run has a snapshot."""
+    """Return the error for a script that is there, but above or beside the code, of which alone a run has a
+    snapshot."""
     if os.path.isabs(script) or not job.code or not os.path.normpath(script).startswith(os.pardir + os.sep):
         return []
     path = os.path.normpath(os.path.join(job.code, script))
@@ -164,7 +166,7 @@ def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """The local files that a mapping of Azure's names."""
+    """Return the local files that a mapping of Azure's names."""
     environment = job.environment
     named: dict[str, object] = {}
     if environment and not isinstance(environment, str):

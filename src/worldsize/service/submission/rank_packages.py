@@ -61,7 +61,7 @@ PROGRAMS = "inrank/bin"
 
 
 def packages_of(job: Job) -> tuple[str, ...]:
-    """The packages that the job asks for, in the order in which torch is changed, and the one that each run has.
+    """Return the packages that the job asks for, in the order in which torch is changed, and the one that each run has.
     ConfigError for one that is asked for and this installation is without."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
@@ -72,7 +72,7 @@ def packages_of(job: Job) -> tuple[str, ...]:
 
 
 def packages_in(plan: Plan) -> tuple[str, ...]:
-    """The packages that a run of the plan has."""
+    """Return the packages that a run of the plan has."""
     return (*plan.inrank, _FORKS) if plan.start.modules else plan.inrank
 
 
@@ -85,7 +85,7 @@ def _folder(package: str) -> str:
 
 
 def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """The sources of the modules that ranks find in their run, by their names there: the exception hook, and the
+    """Return the sources of the modules that ranks find in their run, by their names there: the exception hook, and the
     modules of packages."""
     found = {HOOK: source_file(*HOOK.split("/"))}
     if set(packages) - {_STACKS, _FORKS}:  # which the hook loads without it
@@ -143,8 +143,8 @@ def _programs(packages: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
-    """The `plan` of a rehearsal with the programs in `paths` before everything else on PATH, and without those in
-    `former`; the job's own lines of setup come later, and may put others first."""
+    """Return the `plan` of a rehearsal with the programs in `paths` before everything else on PATH, and without those
+    in `former`; the job's own lines of setup come later, and may put others first."""
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:
         return plan._replace(path=(new, *(each for each in plan.path if each != old)))

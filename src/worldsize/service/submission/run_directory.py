@@ -107,8 +107,8 @@ def write_record(
 
 
 def ranks_python(plan: Plan, environ: Mapping[str, str]) -> str | None:
-    """The Python that ranks on this machine execute: the one that their command names, else what `python` means to
-    them. None where there is none, or lines of `setup` decide it."""
+    """Return the Python that ranks on this machine execute: the one that their command names, else what `python` means
+    to them. None where there is none, or lines of `setup` decide it."""
     if plan.setup:
         return None
     from worldsize.agent.posix.processes import find_program
@@ -169,7 +169,8 @@ def _own_directories(config: Config) -> list[str]:
 
 
 def holds_everything(code: str, environ: Mapping[str, str]) -> bool:
-    """Whether a directory of code is a place where everything lies: the root, a home, one for temporary files."""
+    """Return whether a directory of code is a place where everything lies: the root, a home, one for temporary
+    files."""
     places = ("/", "/tmp", "/var/tmp", "/root", "/home", environ.get("HOME"), environ.get("TMPDIR"))
     return os.path.realpath(code) in [os.path.realpath(place) for place in places if place]
 
@@ -209,8 +210,8 @@ def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progre
 
 
 def left_out_error(code: str, script: str) -> JobError:
-    """The error for a script that is in the code and not in its snapshot: the ignore file that may say so, or that no
-    such file does."""
+    """Return the error for a script that is in the code and not in its snapshot: the ignore file that may say so, or
+    that no such file does."""
     from worldsize.snapshot.ignore_rules import AML, GIT
 
     folders = [os.path.dirname(os.path.normpath(script))]
@@ -239,7 +240,7 @@ def _make_output(path: str, kind: str, outputs: str) -> None:
 
 
 def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
-    """The files by their names in the run directory."""
+    """Return the files by their names in the run directory."""
     from worldsize.service.secrets import masked_job_text, split_secrets
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
@@ -273,7 +274,7 @@ def share_code(paths: RunPaths) -> None:
 
 
 def closed_parent(paths: RunPaths) -> str | None:
-    """The uppermost directory above the run that keeps the group out, if there is one."""
+    """Return the uppermost directory above the run that keeps the group out, if there is one."""
     closed = None
     path = os.path.dirname(paths.root)
     while path != os.path.dirname(path):

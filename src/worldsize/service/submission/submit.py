@@ -174,7 +174,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
 
 def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
-    """The job of all runs."""
+    """Return the job of all runs."""
     if not planned.is_array:
         return planned.job
     asked = request.job

@@ -149,7 +149,7 @@ class AzureCompute:
             fetch_outputs(client, native_name(handle), paths, places, is_wanted, progress)
 
     def node_limit(self) -> int | None:
-        """The most nodes of the cluster; None for serverless compute, and for a compute that does not scale."""
+        """Return the most nodes of the cluster; None for serverless compute, and for a compute that does not scale."""
         from worldsize.wings.azure.workspace.computes import most_nodes
 
         name = self._workspace.compute
@@ -159,7 +159,8 @@ class AzureCompute:
             return most_nodes(client, name)
 
     def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
-        """The workspace, with this user's account; requests are tried again for `patience` seconds. ConfigError."""
+        """Return the workspace, with this user's account; requests are tried again for `patience` seconds.
+        ConfigError."""
         from worldsize.wings.azure.workspace.client import WorkspaceClient
         from worldsize.wings.azure.workspace.credentials import SignIn
 
@@ -193,7 +194,7 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """The configured compute with the handle's workspace, for a run of this user's own."""
+    """Return the configured compute with the handle's workspace, for a run of this user's own."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

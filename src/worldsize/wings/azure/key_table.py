@@ -43,9 +43,9 @@ class KeyRow(NamedTuple):
 def key_rows(
     request: SubmissionRequest, planned: PlannedJob | None, problems: Sequence[CheckResult] = ()
 ) -> list[KeyRow]:
-    """The rows of all keys that the job file gives, or an option of the command line, in the file's order; none of a
-    command without a file. `planned` is None where `problems`, errors of preflight, forbid a plan; those of no given
-    key are left to the error."""
+    """Return the rows of all keys that the job file gives, or an option of the command line, in the file's order; none
+    of a command without a file. `planned` is None where `problems`, errors of preflight, forbid a plan; those of no
+    given key are left to the error."""
     origins = request.origins
     keys = _given_keys(origins)
     wrong = _problems_by_key(keys, problems, origins)
@@ -64,7 +64,7 @@ def key_rows(
 def _problems_by_key(
     keys: Sequence[str], problems: Sequence[CheckResult], origins: KeyOrigins
 ) -> dict[str, list[CheckResult]]:
-    """The problems of each given key: those at its place, and those of a key near it that is not given."""
+    """Return the problems of each given key: those at its place, and those of a key near it that is not given."""
     found: dict[str, list[CheckResult]] = {}
     for problem in problems:
         where = problem.where or ""
@@ -78,7 +78,8 @@ def _problems_by_key(
 
 
 def _given_keys(origins: KeyOrigins) -> list[str]:
-    """The YAML paths that have a row: each as deep as the table goes, and none that only holds others that have one."""
+    """Return the YAML paths that have a row: each as deep as the table goes, and none that only holds others that have
+    one."""
     paths = dict.fromkeys(
         ".".join(words[: _ONE_ROW_BELOW.get(words[0], 1)])
         for words in (path.split(".") for path in (*origins.lines, *origins.options))

@@ -42,8 +42,8 @@ _SHOWN = 500
 
 
 def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) -> dict[str, dict[str, str]]:
-    """The field `azure` of Config that `settings` mean, by paths such as ("azure", "data", "cifar"). What is wrong is
-    in `report`."""
+    """Return the field `azure` of Config that `settings` mean, by paths such as ("azure", "data", "cifar"). What is
+    wrong is in `report`."""
     tables: dict[str, dict[str, str]] = {}
     for path, node in settings.items():
         if len(path) == 2 and path[1] not in TABLES:
@@ -87,7 +87,7 @@ def compute_name(said: str, config: Config) -> ComputeName:
 
 
 def _plain_name(said: str) -> str:
-    """The name of a compute: without `azureml:`, and of an address in Azure's resource manager the last word."""
+    """Return the name of a compute: without `azureml:`, and of an address in Azure's resource manager the last word."""
     name = said.removeprefix(PREFIX)
     return name.rstrip("/").rpartition("/")[2] if name.startswith("/subscriptions/") else name
 
@@ -125,7 +125,7 @@ def data_location(reference: str, data: Mapping[str, str]) -> str | None:
 
 
 def is_reference(path: str) -> bool:
-    """Whether a path names something that Azure's service keeps."""
+    """Return whether a path names something that Azure's service keeps."""
     return path[: len(PREFIX)].lower() == PREFIX
 
 
@@ -142,7 +142,7 @@ def reference_problem(reference: str) -> tuple[str, str]:
 
 
 def _leads_out(reference: str) -> bool:
-    """Whether a part of the path is `..`, however it is spelt."""
+    """Return whether a part of the path is `..`, however it is spelt."""
     return any(
         ".." in re.split(r"[/\\]", text) for text in (reference, unquote(reference), unquote(unquote(reference)))
     )
@@ -183,7 +183,7 @@ def _plain_key(name: str) -> str:
 
 
 def _joined(value: str, words: list[str]) -> str:
-    """The path `words` below a mapped value: what stands behind a `?` of a URI stays at its end."""
+    """Return the path `words` below a mapped value: what stands behind a `?` of a URI stays at its end."""
     if not words:
         return value
     base, sign, query = value.partition("?") if is_remote(value) else (value, "", "")

@@ -57,7 +57,7 @@ def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
 
 
 def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) -> list[CheckResult]:
-    """The compute that stands in for one of the service's, where nobody has said which does."""
+    """Return the compute that stands in for one of the service's, where nobody has said which does."""
     meant = compute_name(said, request.config)
     if not meant.by_default:
         return []
@@ -75,7 +75,8 @@ def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) 
 
 
 def service_only_keys(job: Job) -> list[str]:
-    """The keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the schema."""
+    """Return the keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the
+    schema."""
     found = []
     for key in SERVICE_ONLY:
         name, _, inner = key.partition(".")

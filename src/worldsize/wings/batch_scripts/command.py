@@ -53,7 +53,7 @@ def import_batch_script(options: argparse.Namespace) -> int:
 
 
 def job_text(imported: ImportedJob, source: str) -> str:
-    """The text of the job file; comments list what the script alone says."""
+    """Return the text of the job file; comments list what the script alone says."""
     from worldsize.jobspec.dump import dump_tree
 
     lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]

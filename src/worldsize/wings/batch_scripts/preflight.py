@@ -56,7 +56,7 @@ def check(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def option_origin(job: Job, key: str) -> str | None:
-    """The line of the script whose option says what a key of `slurm:` would say; None where none does."""
+    """Return the line of the script whose option says what a key of `slurm:` would say; None where none does."""
     name = key.rpartition(".")[2]
     names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
     line = effective_script(job).line(*names)
@@ -84,7 +84,7 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
 
 
 def _line_origin(job: Job, line: int | None) -> str:
-    """The place of a line of the script; without a line, the place of the job, which alone says it."""
+    """Return the place of a line of the script; without a line, the place of the job, which alone says it."""
     return f"{script_origin(job)}:{line}" if line else job.source
 
 

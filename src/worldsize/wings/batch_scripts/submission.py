@@ -35,7 +35,8 @@ _VIRTUAL = {
 
 
 def argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
-    """The words that start the script as the kernel would, whether or not its file system lets files be executed."""
+    """Return the words that start the script as the kernel would, whether or not its file system lets files be
+    executed."""
     return (*script_of_job(job).interpreter, paths.script)
 
 
@@ -55,13 +56,13 @@ def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
 
 
 def virtual_host(index: int) -> str:
-    """The name of a virtual node: an address of this machine alone, which every program can reach without asking for
-    a name."""
+    """Return the name of a virtual node: an address of this machine alone, which every program can reach without asking
+    for a name."""
     return f"127.0.{index // 254}.{index % 254 + 1}"
 
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
-    """The CPUs of each node: as many as the script asks for, or the machine's where it wants whole nodes."""
+    """Return the CPUs of each node: as many as the script asks for, or the machine's where it wants whole nodes."""
     return max(asked.cpus, facts.cores_per_node or 1) if script.has_option("exclusive") else asked.cpus
 
 
@@ -127,7 +128,7 @@ def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
 
 
 def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
-    """The shortest beginning of a relative path that exists in `code` and not in its snapshot."""
+    """Return the shortest beginning of a relative path that exists in `code` and not in its snapshot."""
     if word.startswith(("/", "~", "-")) or not word.isprintable():
         return None
     parts = [part for part in word.split("/") if part not in ("", ".")]

@@ -149,7 +149,7 @@ def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, .
 
 
 def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
-    """The kind that a word names, or that of jobs. UsageError for what is neither."""
+    """Return the kind that a word names, or that of jobs. UsageError for what is neither."""
     if words is not None:
         if what is not None:
             raise UsageError(f"both {what} and a command after --", None, "give one of them")
@@ -195,7 +195,7 @@ class _Group:
         self.actions: list[argparse.Action] = []
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
-        """The action of the option: of one that another kind has too, the very same."""
+        """Return the action of the option: of one that another kind has too, the very same."""
         try:
             action: argparse.Action = self._group.add_argument(*names, **how)
         except argparse.ArgumentError:

@@ -9,8 +9,8 @@ from worldsize.state.node_facts import NodeFacts
 
 
 def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threads: int | None) -> str:
-    """A sentence where the ranks of a machine, with `threads` each (None: one), have more threads than it has cores, or
-    where they are more than its GPUs; "" otherwise, and of what is not known.
+    """Return a sentence where the ranks of a machine, with `threads` each (None: one), have more threads than it has
+    cores, or where they are more than its GPUs; "" otherwise, and of what is not known.
 
     Nodes of one machine share its cores and its GPUs: none has any for itself. Of several such machines the first is
     told.
@@ -23,7 +23,7 @@ def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threa
 
 
 def _machines(nodes: Sequence[NodeFacts]) -> list[list[NodeFacts]]:
-    """The nodes of each machine; one whose machine is not known is a machine of its own."""
+    """Return the nodes of each machine; one whose machine is not known is a machine of its own."""
     found: dict[str, list[NodeFacts]] = {}
     for node in nodes:
         found.setdefault(node.machine or f"node {node.node_rank}", []).append(node)

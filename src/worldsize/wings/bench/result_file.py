@@ -31,8 +31,8 @@ def write_result(result: BenchResult, directory: str) -> None:
 
 
 def read_result(path: str) -> BenchResult:
-    """The result in a file, or in the `result.json` of a directory, checked. UsageError where there is none, and where
-    it cannot be understood."""
+    """Return the result in a file, or in the `result.json` of a directory, checked. UsageError where there is none, and
+    where it cannot be understood."""
     if os.path.isdir(path):
         path = os.path.join(path, RESULT)
     try:

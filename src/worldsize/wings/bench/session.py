@@ -145,7 +145,7 @@ class Session(NamedTuple):
         return result
 
     def _former_run(self, known: Measurement | None) -> Run | None:
-        """The run that an earlier session has submitted for a world and did not see the end of."""
+        """Return the run that an earlier session has submitted for a world and did not see the end of."""
         if known is None or not known.run or known.failure:
             return None
         try:
@@ -273,7 +273,7 @@ def _has_rate(result: BenchResult) -> bool:
 
 
 def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
-    """The tables of the largest world that was measured."""
+    """Return the tables of the largest world that was measured."""
     largest = max(each.world.ranks for each in result.measurements if each.rate is not None)
     if measurement.world.ranks < largest or not nodes:
         return result

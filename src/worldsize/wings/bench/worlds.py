@@ -27,8 +27,8 @@ class World(NamedTuple):
 
 
 def parse_worlds(text: str) -> tuple[World, ...]:
-    """The worlds in the order of their ranks, of equal ones in that of their nodes; a number alone is that many ranks
-    of one node. UsageError for what is none, for one that stands twice, and for more than 64."""
+    """Return the worlds in the order of their ranks, of equal ones in that of their nodes; a number alone is that many
+    ranks of one node. UsageError for what is none, for one that stands twice, and for more than 64."""
     parts = text.split(",", _MOST)
     if len(parts) > _MOST:
         raise UsageError(f"more than {_MOST} worlds", "-w", _EXAMPLE)

@@ -61,7 +61,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 
 def report_files(run: Run) -> Iterator[tuple[str, str]]:
-    """The names of the archive's files and what is in them, redacted."""
+    """Yield the names of the archive's files and what is in them, redacted."""
     redact = redactor(known_secrets(run.paths), os.path.expanduser("~"))
     yield "README.txt", _README.format(run=run.id)
     yield "machine.json", json.dumps(redact(machine_facts(run.paths.root, os.environ)), indent=1) + "\n"
@@ -72,8 +72,8 @@ def report_files(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def known_secrets(paths: RunPaths) -> list[str]:
-    """The values of the run's secrets, as far as this process can tell them: those that are kept until it ends, and
-    those of this process's variables of the same names, where the run is this user's own."""
+    """Return the values of the run's secrets, as far as this process can tell them: those that are kept until it ends,
+    and those of this process's variables of the same names, where the run is this user's own."""
     found: list[str] = []
     if not is_own(paths):
         return found

@@ -47,8 +47,8 @@ Redact = Callable[[Any], Any]
 
 
 def redactor(secrets: list[str], home: str) -> Redact:
-    """A function that masks secrets in a text, or in a value of JSON's kinds: these texts, and what looks like one by
-    its name or shape; and writes `~` for the user's home."""
+    """Return a function that masks secrets in a text, or in a value of JSON's kinds: these texts, and what looks like
+    one by its name or shape; and writes `~` for the user's home."""
 
     def redact(value: Any) -> Any:
         known = mask_values(value, secrets)
@@ -66,7 +66,7 @@ def _without_home(value: Any, home: str) -> Any:
 
 
 def run_files(paths: RunPaths) -> Iterator[tuple[str, int]]:
-    """The names, below the run's directory, of what a report has of it, and how many bytes of the end of each."""
+    """Yield the names, below the run's directory, of what a report has of it, and how many bytes of the end of each."""
     yield from ((name, RECORD_BYTES) for name in _RECORDS)
     yield from ((name, LOG_BYTES) for name in _names(paths.root, _LOGS))
     for attempt in _names(paths.root, r"attempt-\d+"):
@@ -88,7 +88,8 @@ def _names(directory: str, pattern: str) -> list[str]:
 
 
 def read_redacted(root: str, name: str, most: int, redact: Redact) -> str:
-    """The end of a file, at most so many bytes, as a report has it; "" where it is not there, or cannot be read."""
+    """Return the end of a file, at most so many bytes, as a report has it; "" where it is not there, or cannot be
+    read."""
     data = read_tail(os.path.join(root, name), most + 1)
     text = data[-most:].decode("utf-8", "replace")
     if len(data) > most:
@@ -117,7 +118,7 @@ def _parse(text: str) -> Any:
 
 
 def _without_variables(name: str, value: Any) -> Any:
-    """The record without the values of variables of the user's that are nobody's business."""
+    """Return the record without the values of variables of the user's that are nobody's business."""
     environment = value.get("environment") if name == "record.json" and isinstance(value, dict) else None
     if not isinstance(environment, dict):
         return value

@@ -78,7 +78,7 @@ def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> 
 
 
 def _is_image(job: Job, request: SubmissionRequest) -> bool:
-    """Whether ranks run in a container image, or in what is not known."""
+    """Return whether ranks run in a container image, or in what is not known."""
     if job.environment is None:
         return False
     try:
@@ -95,8 +95,8 @@ def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:
 
 
 def program_of(command: str) -> str | None:
-    """The Python that a command executes: "python" for what finds it on the PATH; None where it names none,
-    or where something before it, as `source env/bin/activate`, decides which one that is."""
+    """Return the Python that a command executes: "python" for what finds it on the PATH; None where it names none, or
+    where something before it, as `source env/bin/activate`, decides which one that is."""
     for word in re.split(r"[\s;&|()'\"]+", command):
         if re.fullmatch(_CHANGES, word):
             return None
@@ -109,7 +109,7 @@ def program_of(command: str) -> str | None:
 
 
 def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[list[str]]:
-    """The inputs that nodes read, as they call them: not those that are yet to be fetched."""
+    """Yield the inputs that nodes read, as they call them: not those that are yet to be fetched."""
     sources = {copy.name: copy.source for copy in plan.local.copies} if plan.local else {}
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None or value.optional:
@@ -122,7 +122,7 @@ def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[l
 
 
 def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
-    """The directories where ranks make outputs outside the run's directory: of each the nearest that is there."""
+    """Yield the directories where ranks make outputs outside the run's directory: of each the nearest that is there."""
     for name, output in job.outputs.items():
         if output.path is None or is_remote(output.path) or not os.path.isabs(output.path):
             continue
@@ -134,7 +134,7 @@ def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
 
 
 def _transport_variables(plan: Plan, job: Job) -> dict[str, str]:
-    """The job's own variables that decide how nodes talk to each other, without secrets."""
+    """Return the job's own variables that decide how nodes talk to each other, without secrets."""
     said = (name for name in job.environment_variables if name.startswith(_TRANSPORT))
     known = {name: plan.environment[name] for name in said if name in plan.environment and name not in plan.secrets}
     return {name: value for name, value in known.items() if not is_secret(name, value)}

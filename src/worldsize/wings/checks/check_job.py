@@ -27,14 +27,14 @@ _SLURM_TIED_TO_THE_JOB = ("time", "signal", "requeue", "dependency")
 
 
 def single_job(job: Job) -> Job:
-    """The first run of an array, or the one that `job` is; a search without its trials."""
+    """Return the first run of an array, or the one that `job` is; a search without its trials."""
     job = job._replace(autotune=None)
     return element_job(job, element_values(job)[0])
 
 
 def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
-    """The job that checks the nodes of `job`, whose `plan` it has on a compute of these `settings`: one rank on each
-    node, which does nothing."""
+    """Return the job that checks the nodes of `job`, whose `plan` it has on a compute of these `settings`: one rank on
+    each node, which does nothing."""
     return job._replace(
         **{name: getattr(_NOTHING, name) for name in _TIED_TO_THE_JOB},
         command="true",
@@ -50,7 +50,8 @@ def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
 
 
 def _variables(job: Job, plan: Plan) -> dict[str, str]:
-    """The job's own variables; those that an expression makes, as the plan has them: the inputs are not there."""
+    """Return the job's own variables; those that an expression makes, as the plan has them: the inputs are not
+    there."""
     return {
         name: plan.environment.get(name, "") if "${{" in text else text
         for name, text in job.environment_variables.items()

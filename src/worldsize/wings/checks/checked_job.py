@@ -17,7 +17,7 @@ from worldsize.wings.checks.check_job import single_job
 
 
 def checked_job(options: argparse.Namespace, config: Config) -> tuple[Job, tuple[str, ...], KeyOrigins]:
-    """The job, what is to be warned of, and where each of its keys was said. UsageError, JobError."""
+    """Return the job, what is to be warned of, and where each of its keys was said. UsageError, JobError."""
     job, warnings, lines = _named_job(options)
     if options.sets:
         job = apply_overrides(job, options.sets)

@@ -40,7 +40,7 @@ def without_nodes(job: Job, bad: Sequence[str], compute: Compute, settings: Comp
 
 
 def _other_nodes(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
-    """The nodes of an HPC Pack cluster that a run may go to without these."""
+    """Return the nodes of an HPC Pack cluster that a run may go to without these."""
     named = _items({**settings.options, **job.hpcpack}.get("nodes", ())) or usable_nodes(compute)[0]
     away = {name.lower() for name in excluded}
     left = tuple(name for name in named if name.lower() not in away)
@@ -65,6 +65,6 @@ def _scheduler_name(host: str, names: Sequence[str]) -> str:
 
 
 def _items(value: object) -> tuple[str, ...]:
-    """The names in a list, or in a text with commas."""
+    """Return the names in a list, or in a text with commas."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(str(part).strip() for part in parts) if isinstance(parts, (list, tuple)) else ()

@@ -51,7 +51,7 @@ def run_check(
 
 
 def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
-    """The submission of the run that looks at the nodes."""
+    """Return the submission of the run that looks at the nodes."""
     settings = request.config.computes[planned.plan.compute]
     script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)

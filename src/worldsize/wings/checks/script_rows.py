@@ -23,7 +23,7 @@ _NOT_DISTRIBUTED, _DOWNLOADS = "script.not_distributed", "script.downloads"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
-    """A row for each finding, with the file and its line; none where the script cannot be read."""
+    """Return a row for each finding, with the file and its line; none where the script cannot be read."""
     return [
         CheckRow("", found.id, _place(found), found.what, found.verdict, found.hint)
         for found in _findings(plan, job, facts, settings)
@@ -52,13 +52,13 @@ def download_notices(job: Job) -> list[CheckResult]:
 
 
 def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
-    """The facts of the script, as `script/facts.py` has them; {} where its code is not here."""
+    """Return the facts of the script, as `script/facts.py` has them; {} where its code is not here."""
     request = _request(plan, job, facts, settings)
     return script_facts(request) if request.code_dir else {}
 
 
 def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    """Return whether each of so many ranks would train on its own, by the text of the file `script`."""
     directory, name = os.path.split(os.path.abspath(script))
     request = ScriptRequest(directory, ("python", name), nodes, ranks_per_node, nodes * ranks_per_node)
     return any(found.id == _NOT_DISTRIBUTED for found in script_findings(request))

@@ -16,7 +16,7 @@ SCRIPT_IDS = (
 
 
 def all_ids() -> tuple[str, ...]:
-    """Every row's id, in the order of the checks."""
+    """Return every row's id, in the order of the checks."""
     return (*SCRIPT_IDS, *row_ids())
 
 
@@ -27,8 +27,8 @@ def words() -> list[str]:
 
 
 def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
-    """The ids that are wanted, in the order of the checks. UsageError for a word that names none, and where none is
-    left."""
+    """Return the ids that are wanted, in the order of the checks. UsageError for a word that names none, and where none
+    is left."""
     wanted = _ids_of(only, "--only") if only else set(all_ids())
     left_out = _ids_of(skip, "--skip")
     found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
@@ -38,7 +38,7 @@ def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ids_of(given: Sequence[str], where: str) -> set[str]:
-    """The ids that these words name; each word may be several, with commas between them."""
+    """Return the ids that these words name; each word may be several, with commas between them."""
     found: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
         named = [name for name in all_ids() if word in (name, name.partition(".")[0])]

@@ -24,7 +24,7 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 
 
 def may_start_python(argv: Sequence[str]) -> bool:
-    """Whether a command names a Python file or module. Of any other there is no script to read."""
+    """Return whether a command names a Python file or module. Of any other there is no script to read."""
     return any(".py" in word or "-m" in word for word in argv)
 
 
@@ -57,7 +57,7 @@ def _with_origin(where: str | None, origins: KeyOrigins) -> str | None:
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Whether each of so many ranks would train on its own, by the text of the file `script`."""
+    """Return whether each of so many ranks would train on its own, by the text of the file `script`."""
     from worldsize.wings.checks.script_rows import trains_alone
 
     return trains_alone(script, nodes, ranks_per_node)

@@ -64,8 +64,8 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]]:
-    """The tables of what the nodes of each run are made of and have installed; empty where one is not known,
-    or was not looked at to the end: what is missing would be told as a difference."""
+    """Return the tables of what the nodes of each run are made of and have installed; empty where one is not known, or
+    was not looked at to the end: what is missing would be told as a difference."""
     facts = find_provider("facts")
     found = [facts.recorded_facts(paths) for paths in (old, new)] if facts else [(), ()]
     if facts is None or not all(nodes and all(node.complete for node in nodes) for nodes in found):
@@ -82,7 +82,7 @@ def _check_record(value: Any) -> Mapping[str, Any]:
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The paths, sorted, that differ from one manifest to the other; `changed` in content, kind or target."""
+    """Return the paths, sorted, that differ from one manifest to the other; `changed` in content, kind or target."""
     before, after = old["files"], new["files"]
     return {
         "added": sorted(after.keys() - before.keys()),
@@ -92,7 +92,8 @@ def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    """The manifest of a run's snapshot. Raises DamagedRun, NewerFormat, OSError; NotFound for what leads nowhere."""
+    """Return the manifest of a run's snapshot. Raises DamagedRun, NewerFormat, OSError; NotFound for what leads
+    nowhere."""
     manifest = read_record(paths.manifest, _check_manifest)
     if manifest is not None:
         return manifest

@@ -68,7 +68,7 @@ class BatchSources:
     def _batch_names(
         self, file: SourceFile, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 0
     ) -> set[str]:
-        """The names that get something of the batch: not the numbers that `enumerate` and `zip` give."""
+        """Return the names that get something of the batch: not the numbers that `enumerate` and `zip` give."""
         origins = self._program.origins(file, iterated)
         if isinstance(iterated, (cst.Name, cst.Attribute)) and len(origins) == 1:
             file, iterated = origins[0]
@@ -87,7 +87,7 @@ class BatchSources:
         return self._batch_names(file, target, iterated.args[0].value, depth + 1)
 
     def _goes_through_batch(self, file: SourceFile, loop: cst.For) -> bool:
-        """Whether a loop goes through parts of what a loop around it gives."""
+        """Return whether a loop goes through parts of what a loop around it gives."""
         first = {first_name(value) for value in _iterated(loop.iter)}
         return any(
             isinstance(outer, cst.For) and not _is_of_loaders(outer, loop) and first & _names(outer.target)
@@ -164,7 +164,7 @@ class BatchSources:
 
 
 def _is_of_loaders(outer: cst.For, loop: cst.For) -> bool:
-    """Whether a loop goes through numbers, or through loaders."""
+    """Return whether a loop goes through numbers, or through loaders."""
     if is_counting(outer.iter) or isinstance(outer.iter, (cst.List, cst.Tuple)):
         return True
     return any("load" in last_name(each) for each in _iterated(loop.iter) if isinstance(each, cst.Name))
@@ -175,7 +175,7 @@ def _names(node: cst.CSTNode) -> set[str]:
 
 
 def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
-    """The names that a statement with this call assigns."""
+    """Return the names that a statement with this call assigns."""
     for around in file.around(call):
         if isinstance(around, cst.Assign):
             return set().union(*(_names(target.target) for target in around.targets))

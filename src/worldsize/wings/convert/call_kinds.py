@@ -200,7 +200,8 @@ class CallKinds:
         return SAMPLES
 
     def _may_be_first(self, file: SourceFile, dims: cst.BaseExpression) -> bool:
-        """Whether a reduction may go over the samples: over the first dimension, or over three, from the last on."""
+        """Return whether a reduction may go over the samples: over the first dimension, or over three, from the last
+        on."""
         given = [each for _, each in self._program.origins(file, dims)]
         given += [part for each in given if isinstance(each, cst.IfExp) for part in (each.body, each.orelse)]
         return any(is_first(each) or (each is not dims and _is_long(each)) for each in given)
@@ -245,8 +246,8 @@ def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
 
 
 def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
-    """Whether the function takes a name's value apart as a tuple or a dictionary: by `x, y = batch` or `batch["x"]`, or
-    by `batch[0]` if it gives the whole batch to no other function."""
+    """Return whether the function takes a name's value apart as a tuple or a dictionary: by `x, y = batch` or
+    `batch["x"]`, or by `batch[0]` if it gives the whole batch to no other function."""
     nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
     parts: list[cst.CSTNode] = []
     is_given = False
@@ -268,13 +269,13 @@ def _is_long(dims: cst.BaseExpression) -> bool:
 
 
 def is_first(dims: cst.BaseExpression) -> bool:
-    """Whether dimensions have the first, that of the samples."""
+    """Return whether dimensions have the first, that of the samples."""
     elements = [each.value for each in dims.elements] if isinstance(dims, (cst.Tuple, cst.List)) else [dims]
     return any(code(each) == "0" for each in elements)
 
 
 def _has_place(made: cst.Call) -> bool:
-    """Whether a loss of a class gets its weights without their name."""
+    """Return whether a loss of a class gets its weights without their name."""
     plain = [each for each in made.args if each.keyword is None]
     return bool(plain) and last_name(made.func) in ("CrossEntropyLoss", "NLLLoss") and code(plain[0].value) != "None"
 

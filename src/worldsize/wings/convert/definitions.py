@@ -34,8 +34,8 @@ class Definitions:
                 scope.setdefault(text, []).append(definition)
 
     def reaching(self, use: cst.CSTNode, scope: cst.CSTNode) -> tuple[list[Definition], bool]:
-        """The definitions of what is written like `use` that its value there may come from, in the order of the text;
-        and whether the first of them is surely executed before."""
+        """Return the definitions of what is written like `use` that its value there may come from, in the order of the
+        text; and whether the first of them is surely executed before."""
         found = self._by_scope.get(scope, {}).get(code(use), [])
         around = {use, *self._file.around(use)}
         line = self._file.line(use)
@@ -94,7 +94,7 @@ def _definitions(node: cst.CSTNode) -> Iterator[tuple[str, Definition]]:
 def _parts(
     target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> Iterator[tuple[str, Definition]]:
-    """Each target with its value: `a, b = c, d`, and `a, b = pair`."""
+    """Yield each target with its value: `a, b = c, d`, and `a, b = pair`."""
     if not isinstance(target, (cst.Tuple, cst.List)):
         yield code(target), Definition(node, value)
     elif isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):

@@ -66,7 +66,7 @@ class Doubts:
         return next(((file, call) for file in files for call in calls_below(file.module) if test(call)), None)
 
     def _trained(self, bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]]) -> list[tuple[SourceFile, cst.CSTNode]]:
-        """The nodes of what trains: the loops over batches, the functions and models that they call."""
+        """Return the nodes of what trains: the loops over batches, the functions and models that they call."""
         found: list[tuple[SourceFile, cst.CSTNode]] = []
         pending = [(file, body) for file, body, _ in bodies]
         seen: set[cst.CSTNode] = set()
@@ -108,7 +108,7 @@ class Doubts:
                 self._say((file, node), _STATE_TEXT.format(name))
 
     def _is_measured(self, file: SourceFile, node: Any) -> bool:
-        """Whether a name was given the size of what is there."""
+        """Return whether a name was given the size of what is there."""
         if isinstance(node, cst.Attribute):
             return False
         texts = [code(each) for each in self._program.values_of(file, node)]
@@ -133,7 +133,7 @@ def _updated(node: cst.CSTNode) -> tuple[str, list[cst.BaseExpression]]:
 
 
 def _is_used(file: SourceFile, node: cst.CSTNode) -> bool:
-    """Whether a size is given to a function, or in a shape: not that of a loader."""
+    """Return whether a size is given to a function, or in a shape: not that of a loader."""
     parent, outer = list(file.around(node))[:2]
     if isinstance(parent, cst.Arg):
         return parent.keyword is not node and not (isinstance(outer, cst.Call) and "Loader" in last_name(outer.func))

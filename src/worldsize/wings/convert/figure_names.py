@@ -15,7 +15,7 @@ _QUESTIONS = ("isinstance", "hasattr", "type", "is_tensor", "dim", "ndimension",
 
 
 def names_of_losses(file: SourceFile) -> Iterator[str]:
-    """The names and attributes that a backward starts from."""
+    """Yield the names and attributes that a backward starts from."""
     for call in calls_below(file.module):
         loss = loss_of(call)
         if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:
@@ -34,7 +34,7 @@ def is_question(node: cst.CSTNode) -> bool:
 
 
 def names_to_backward(nodes: Sequence[Any]) -> set[str]:
-    """The names of which a loss is made that a backward starts from."""
+    """Return the names of which a loss is made that a backward starts from."""
     calls = [each for each in nodes if isinstance(each, cst.Call) and is_backward(each)]
     found = {name for call in calls for name in _values_in(call)}
     given = [each for each in nodes if isinstance(each, (cst.Assign, cst.AugAssign))]

@@ -88,7 +88,7 @@ class Figures:
             self._read_told(file, node, [node.value], batch)
 
     def _tells(self, file: SourceFile, call: cst.Call, trained: set[str]) -> bool:
-        """Whether a call prints or keeps what it is given."""
+        """Return whether a call prints or keeps what it is given."""
         name = last_name(call.func)
         if name in _NOT_TOLD or is_backward(call):
             return False
@@ -102,7 +102,7 @@ class Figures:
         return name in _TOLD or (is_statement and not name.endswith("_"))
 
     def _is_closure(self, file: SourceFile, node: cst.Return) -> bool:
-        """Whether a function inside a function that trains returns something: an optimizer's closure."""
+        """Return whether a function inside a function that trains returns something: an optimizer's closure."""
         inner = file.function_around(node)
         return isinstance(inner, cst.FunctionDef) and "closure" in inner.name.value
 
@@ -133,7 +133,7 @@ class Figures:
                 yield from self._own_nodes(file, child)
 
     def _is_of_batch(self, loop: cst.CSTNode) -> bool:
-        """Whether a loop counts, as one over the steps of a sequence does."""
+        """Return whether a loop counts, as one over the steps of a sequence does."""
         return isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) and code(loop.iter.func) == "range"
 
     def _read_number(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
@@ -158,7 +158,7 @@ class Figures:
                 self.read(function.file, function.node.body, given)
 
     def _names(self, node: cst.CSTNode) -> set[str]:
-        """The names in it, without those in what becomes all ranks'."""
+        """Return the names in it, without those in what becomes all ranks'."""
         if node in self.means or node in self.totals:
             return set()
         if isinstance(node, cst.Name):
@@ -168,7 +168,7 @@ class Figures:
         return set().union(*(self._names(child) for child in children(node)))
 
     def _names_from(self, file: SourceFile, nodes: Sequence[Any], given: set[str], trained: set[str]) -> set[str]:
-        """The names that get something of the batch."""
+        """Return the names that get something of the batch."""
         found = set(given)
         while True:
             before = len(found)
@@ -186,15 +186,15 @@ class Figures:
                 return found
 
     def _kept(self, file: SourceFile, call: cst.Call, batch: set[str]) -> set[str]:
-        """The name of an object that trains, and whose method may keep the batch that it is given."""
+        """Return the name of an object that trains, and whose method may keep the batch that it is given."""
         if not isinstance(call.func, cst.Attribute) or not isinstance(call.func.value, cst.Name):
             return set()
         is_given = any(self._names(arg.value) & batch for arg in call.args)
         return {call.func.value.value} if is_given and self._program.class_trains(file, call.func.value) else set()
 
     def _settle(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Whether it is known what all ranks' is. A loss that is trained is taken for a mean: where that is not seen,
-        the loss is said."""
+        """Return whether it is known what all ranks' is. A loss that is trained is taken for a mean: where that is not
+        seen, the loss is said."""
         kind = self._kinds.kind(file, value)
         if self._is_done(file, value, batch):
             return True
@@ -209,8 +209,8 @@ class Figures:
         return True
 
     def _is_settled_where_defined(self, file: SourceFile, name: cst.Name, batch: set[str]) -> bool:
-        """Whether all of the batch in what a name was given has become all ranks', as in `seen = step * size + len(x)`.
-        Not of what is trained."""
+        """Return whether all of the batch in what a name was given has become all ranks', as in `seen = step * size +
+        len(x)`. Not of what is trained."""
         found, is_sure = self._kinds.origins.definitions(file, name, file.function_around(name))
         if not is_sure or len(found) != 1 or name.value in self._trained or found[0].place is not None:
             return False
@@ -224,8 +224,8 @@ class Figures:
         return not left
 
     def _is_done(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Whether a value is all ranks' already, where it was computed: of what was computed in the same function, all
-        that is of the batch."""
+        """Return whether a value is all ranks' already, where it was computed: of what was computed in the same
+        function, all that is of the batch."""
         origins = [(home, each) for home, each in self._kinds.origins.origins(file, value) if each is not value]
         done = [(home, each) for home, each in origins if any(map(self._is_shared, nodes_below(each)))]
         inner = file.function_around(value)
@@ -236,14 +236,14 @@ class Figures:
         return bool(done)
 
     def _is_partly_shared(self, file: SourceFile, value: cst.CSTNode) -> bool:
-        """Whether a value is a dictionary, a tuple or a list in which something is of a rank's part."""
+        """Return whether a value is a dictionary, a tuple or a list in which something is of a rank's part."""
         for each in (elements(value) or {}).values():
             if not any(map(self._is_shared, nodes_below(each))) and not is_same(self._kinds.kind(file, each)):
                 return True
         return False
 
     def _is_part_settled(self, file: SourceFile, node: cst.Subscript) -> bool:
-        """Whether it is known what all ranks' is of `out["n"]`, where a function has returned `out`."""
+        """Return whether it is known what all ranks' is of `out["n"]`, where a function has returned `out`."""
         parts = self._kinds.origins.parts(file, node)
         left = [(home, value) for home, value in parts if not any(map(self._is_shared, nodes_below(value)))]
         if len(left) < len(parts):
@@ -259,8 +259,8 @@ class Figures:
         return node in self.means or node in self.totals
 
     def _has_shared_part(self, file: SourceFile, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
-        """Whether something in a value, or in what its names were given in the same function, is all ranks' already: a
-        mean or a sum of the whole would count that once more."""
+        """Return whether something in a value, or in what its names were given in the same function, is all ranks'
+        already: a mean or a sum of the whole would count that once more."""
         inner = file.function_around(node)
         for home, origin in self._kinds.origins.origins(file, node):
             if origin in seen or home is not file or file.function_around(origin) is not inner:
@@ -295,7 +295,7 @@ class Figures:
         return [(file, file.line(node), text) for file, node, text in self._parting if self.is_for_all(file, node)]
 
     def is_for_all(self, file: SourceFile, node: cst.If | cst.While) -> bool:
-        """Whether all ranks have to go the same way here: what is inside trains, leaves, or asks for all ranks'
+        """Return whether all ranks have to go the same way here: what is inside trains, leaves, or asks for all ranks'
         figures."""
         inner = [*nodes_below(node.body), *(nodes_below(node.orelse) if node.orelse is not None else ())]
         is_shared = any(each in self.means or each in self.totals or isinstance(each, _LEAVES) for each in inner)

@@ -147,7 +147,7 @@ class LossKinds:
         return self.mixed(file, value, "some rows of the batch are taken") if is_part else SAMPLES
 
     def _is_transposed(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Whether the rows of a value are not those of the samples: of `pred.t().eq(target)`."""
+        """Return whether the rows of a value are not those of the samples: of `pred.t().eq(target)`."""
         if is_transposed(value):
             return True
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
@@ -272,7 +272,7 @@ class LossKinds:
 
 
 def parameters(function: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
-    """A function's parameters, with their defaults."""
+    """Return a function's parameters, with their defaults."""
     params = function.params
     found = [*params.posonly_params, *params.params, *params.kwonly_params]
     found += [each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param)]

@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def statement_at(file: SourceFile, line: int) -> cst.CSTNode | None:
-    """The innermost statement, with lines of its own, that a line belongs to; None for none."""
+    """Return the innermost statement, with lines of its own, that a line belongs to; None for none."""
     found = None
     for node in nodes_below(file.module):
         if hasattr(node, "leading_lines") and _spans(file, node, line):

@@ -56,7 +56,7 @@ def _makes_optimizer(program: Program, file: SourceFile, call: cst.Call) -> bool
 
 
 def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
-    """Whether a call gets a model's parameters and gives a name that `step` and `zero_grad` are called on."""
+    """Return whether a call gets a model's parameters and gives a name that `step` and `zero_grad` are called on."""
     if not any(last_name(inner.func) in _GIVES_WEIGHTS for arg in call.args for inner in calls_below(arg.value)):
         return False
     around = next(file.around(call), None)
@@ -72,7 +72,8 @@ def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
 
 
 def _models(program: Program, file: SourceFile, call: cst.Call) -> tuple[str, ...]:
-    """The names whose `parameters()` the call gets, itself or by a name that was given them in the same function."""
+    """Return the names whose `parameters()` the call gets, itself or by a name that was given them in the same
+    function."""
     inner = file.function_around(call)
     found: dict[str, None] = {}
     pending: list[Any] = [arg.value for arg in call.args]

@@ -66,11 +66,11 @@ class SourceFile:
             yield node
 
     def function_around(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The innermost function around a node, or the module."""
+        """Return the innermost function around a node, or the module."""
         return next((each for each in self.around(node) if isinstance(each, cst.FunctionDef)), self.module)
 
     def owner(self, function: cst.CSTNode) -> str:
-        """The name of the class that a function is a method of; empty for none."""
+        """Return the name of the class that a function is a method of; empty for none."""
         for each in self.around(function):
             if isinstance(each, _DEFINITION):
                 return each.name.value if isinstance(each, cst.ClassDef) else ""
@@ -104,7 +104,7 @@ class Program:
         self._training = self._find_training()
 
     def _find_training(self) -> set[Function]:
-        """The functions that lead to a backward."""
+        """Return the functions that lead to a backward."""
         found: set[Function] = set()
         everything = [each for group in self._functions.values() for each in group]
         while True:
@@ -114,12 +114,12 @@ class Program:
             found |= more
 
     def class_trains(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Whether an object's class has a method that leads to a backward."""
+        """Return whether an object's class has a method that leads to a backward."""
         owners = self._with_bases(self.class_of(file, value))
         return any(each.owner in owners for each in self._training if each.owner)
 
     def trains(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Whether some code leads to a backward."""
+        """Return whether some code leads to a backward."""
         return self._trains(file, node, self._training)
 
     def _trains(self, file: SourceFile, node: cst.CSTNode, found: set[Function]) -> bool:
@@ -128,8 +128,8 @@ class Program:
         )
 
     def called(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """The functions of these files that a call may be of. A method counts where its class is known, or where no
-        other class has one of that name."""
+        """Return the functions of these files that a call may be of. A method counts where its class is known, or where
+        no other class has one of that name."""
         named = self._functions.get(last_name(call.func), [])
         if isinstance(call.func, cst.Name):
             return [each for each in named if not each.owner] or self.methods(call.func.value, "__call__")
@@ -147,7 +147,7 @@ class Program:
         return self._functions.get(name, [])
 
     def forwards(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """The `forward` of the models of these files that may be called."""
+        """Return the `forward` of the models of these files that may be called."""
         if code(call.func) in ("self", "cls"):
             owners = {self.class_of(file, call.func)}
         else:
@@ -171,7 +171,7 @@ class Program:
         return [each for each in self._functions.get(name, []) if each.owner == owner]
 
     def is_kind_of(self, name: str, base: str) -> bool:
-        """Whether a class of these files has a base of that name, among its bases' bases, too."""
+        """Return whether a class of these files has a base of that name, among its bases' bases, too."""
         return name in self.classes and base in self._with_bases(name)
 
     def _with_bases(self, name: str) -> set[str]:
@@ -185,7 +185,7 @@ class Program:
         return found
 
     def class_of(self, file: SourceFile, value: cst.BaseExpression) -> str:
-        """The class of an object, where a name gets it at one place: "" where that is not known."""
+        """Return the class of an object, where a name gets it at one place: "" where that is not known."""
         if isinstance(value, cst.Name) and value.value in ("self", "cls"):
             around = next((each for each in file.around(value) if isinstance(each, cst.ClassDef)), None)
             return around.name.value if around is not None else ""
@@ -206,7 +206,7 @@ class Program:
         return given or assigned(file.module, text)
 
     def origins(self, file: SourceFile, value: cst.BaseExpression) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """The expressions that a name, an attribute or a parameter goes back to, through other names."""
+        """Return the expressions that a name, an attribute or a parameter goes back to, through other names."""
         if value not in self._origins:
             found: list[tuple[SourceFile, cst.BaseExpression]] = []
             pending, seen = [(file, value)], set()

@@ -13,8 +13,8 @@ _MOST_FILES = 200
 
 
 def read_training(scripts: Sequence[str]) -> dict[str, str]:
-    """The text of each script and, by the paths to be shown, of the modules that they import from their directories.
-    Raises UsageError for what cannot be read or is no UTF-8."""
+    """Return the text of each script and, by the paths to be shown, of the modules that they import from their
+    directories. Raises UsageError for what cannot be read or is no UTF-8."""
     texts: dict[str, str] = {}
     root = os.path.dirname(scripts[0])
     pending = [os.path.normpath(script) if script else "" for script in scripts]
@@ -29,7 +29,7 @@ def read_training(scripts: Sequence[str]) -> dict[str, str]:
 
 
 def _imported(path: str, text: str, root: str) -> Iterator[str]:
-    """The files of the modules that a text imports, as far as they lie below the first script's directory."""
+    """Yield the files of the modules that a text imports, as far as they lie below the first script's directory."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -49,7 +49,7 @@ def _imported(path: str, text: str, root: str) -> Iterator[str]:
 
 
 def _module_files(base: str, name: str) -> Iterator[str]:
-    """The file of a module, and those of the packages around it."""
+    """Yield the file of a module, and those of the packages around it."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         place = os.path.join(base, *parts[:count])

@@ -142,7 +142,7 @@ class _Plan:
                             self._wrap(answer, "as_on_main")
 
     def _losses_are_sums(self, kinds: LossKinds) -> bool:
-        """Whether the losses are sums over a batch, and not means; what they are else is said."""
+        """Return whether the losses are sums over a batch, and not means; what they are else is said."""
         found: dict[Kind, list[tuple[SourceFile, cst.Call]]] = {}
         for file in self._program.files:
             for call in calls_below(file.module):
@@ -186,7 +186,7 @@ def _way(start: str, end: str) -> list[str]:
 
 
 def _with_import(module: cst.Module, imported: str) -> cst.Module:
-    """The module, with an import of the helpers after its last import at the beginning."""
+    """Return the module, with an import of the helpers after its last import at the beginning."""
     body, last = list(module.body), 0
     for place, statement in enumerate(body):
         line = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None

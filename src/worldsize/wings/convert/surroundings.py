@@ -93,7 +93,7 @@ class Surroundings:
                 self.changes.append((call, lambda call: wrapped(call, f"{self._module}.as_on_main")))
 
     def _is_in_data(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Whether samples are loaded here: at times of its own on each rank."""
+        """Return whether samples are loaded here: at times of its own on each rank."""
         return file.function_around(node) in self._loading
 
     def _replace(self, node: cst.CSTNode, text: str) -> None:
@@ -101,8 +101,8 @@ class Surroundings:
 
 
 def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) -> Iterator[cst.BaseExpression]:
-    """The parts of a condition that each rank would answer for itself: by its clock, by a number that torch draws, by
-    whether a file is there."""
+    """Yield the parts of a condition that each rank would answer for itself: by its clock, by a number that torch
+    draws, by whether a file is there."""
     pending: list[cst.BaseExpression] = [node.test]
     while pending:
         part = pending.pop()
@@ -128,7 +128,7 @@ def _is_own(file: SourceFile, call: cst.Call) -> bool:
 
 
 def _loading(program: Program) -> set[cst.CSTNode]:
-    """The functions that load samples, and those that they call."""
+    """Return the functions that load samples, and those that they call."""
     starts = [function for name in ("__getitem__", "__iter__", "__next__") for function in program.named(name)]
     found: set[cst.CSTNode] = set()
     while starts:

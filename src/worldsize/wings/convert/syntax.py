@@ -22,14 +22,14 @@ def code(node: cst.CSTNode) -> str:
 
 
 def last_name(function: cst.CSTNode) -> str:
-    """The last part of a function's name: Adam of `optim.Adam` and of `Adam`."""
+    """Return the last part of a function's name: Adam of `optim.Adam` and of `Adam`."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExpression | None:
-    """An argument by its name, or by its place among those without a name."""
+    """Return an argument by its name, or by its place among those without a name."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
@@ -46,7 +46,7 @@ def children(node: cst.CSTNode) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def nodes_below(node: cst.CSTNode) -> tuple[Any, ...]:
-    """The node and all below it, in the order of the text."""
+    """Return the node and all below it, in the order of the text."""
     found = [node]
     for child in children(node):
         found += nodes_below(child) if children(child) else (child,)
@@ -63,7 +63,7 @@ def is_backward(call: cst.Call) -> bool:
 
 
 def is_transposed(value: cst.CSTNode) -> bool:
-    """Whether a matrix is written with its rows as columns: `x.T`, `x.t()`, `x.transpose(0, 1)`."""
+    """Return whether a matrix is written with its rows as columns: `x.T`, `x.t()`, `x.transpose(0, 1)`."""
     if isinstance(value, cst.Attribute):
         return value.attr.value == "T"
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
@@ -80,7 +80,7 @@ def first_name(value: cst.CSTNode) -> str:
 
 
 def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
-    """The nodes of a kind below a node, those of functions inside left out."""
+    """Yield the nodes of a kind below a node, those of functions inside left out."""
     if isinstance(node, kind):
         yield node
     for child in children(node):
@@ -89,7 +89,7 @@ def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
 
 
 def is_counting(value: cst.CSTNode) -> bool:
-    """Whether a loop goes through numbers."""
+    """Return whether a loop goes through numbers."""
     if not isinstance(value, cst.Call):
         return False
     plain = [arg.value for arg in value.args if arg.keyword is None]
@@ -106,7 +106,7 @@ def loss_of(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def assigned(node: cst.CSTNode, text: str) -> list[cst.BaseExpression]:
-    """The values that are assigned below a node to what is written like `text`."""
+    """Return the values that are assigned below a node to what is written like `text`."""
     return list(_assignments(node).get(text, ()))
 
 
@@ -127,7 +127,7 @@ def _assignments(node: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
 
 
 def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Each target with its value; of `a, b = c, d`, too."""
+    """Yield each target with its value; of `a, b = c, d`, too."""
     for target in node.targets:
         if isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
             for one, other in zip(target.target.elements, node.value.elements, strict=False):

@@ -17,8 +17,8 @@ Value = tuple[SourceFile, cst.CSTNode]
 
 
 def elements(value: cst.CSTNode) -> dict[object, cst.BaseExpression] | None:
-    """The values in a dictionary by its constant keys, in a tuple or a list by their places, as far as these are known;
-    None for anything else."""
+    """Return the values in a dictionary by its constant keys, in a tuple or a list by their places, as far as these are
+    known; None for anything else."""
     if isinstance(value, (cst.Tuple, cst.List)):
         plain = takewhile(lambda each: not isinstance(each, cst.StarredElement), value.elements)
         return {place: each.value for place, each in enumerate(plain)}
@@ -52,7 +52,7 @@ class ValueOrigins:
         return [(home, each) for each in self._definitions[home.path].anywhere(name)]
 
     def origins(self, file: SourceFile, value: cst.CSTNode) -> list[Value]:
-        """The value itself first."""
+        """Return the value itself first."""
         found: dict[cst.CSTNode, SourceFile] = {}
         pending = [(file, value)]
         while pending:
@@ -66,8 +66,8 @@ class ValueOrigins:
         return any(isinstance(each, _CONTAINERS) for _, each in self.origins(file, value))
 
     def parts(self, file: SourceFile, value: cst.Subscript) -> list[Value]:
-        """The values that `out["n"]`, or `out[2]`, takes out of what functions put together and return; none where that
-        is not known of all."""
+        """Return the values that `out["n"]`, or `out[2]`, takes out of what functions put together and return; none
+        where that is not known of all."""
         key = value.slice[0].slice if len(value.slice) == 1 else None
         index = key.value if isinstance(key, cst.Index) else None
         if not isinstance(index, (cst.SimpleString, cst.Integer)):

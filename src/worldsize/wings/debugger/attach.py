@@ -58,7 +58,7 @@ def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> li
 
 
 def configuration(found: dict[str, Any], paths: RunPaths, code: str | None) -> dict[str, Any]:
-    """The entry of `configurations` in launch.json: the run executes a copy of the code."""
+    """Return the entry of `configurations` in launch.json: the run executes a copy of the code."""
     mapped = [{"localRoot": code, "remoteRoot": paths.code}] if code else []
     return {
         "name": f"worldsize {paths.run_id}, rank {found.get('rank')}",

@@ -35,8 +35,9 @@ _ACTIVATION_KEYS = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
-    """The fingerprint of `spec`, which is complete (sources.py): 40 hexadecimal digits. `machine` holds what matters of
-    the platform (`machine_key`): its name, the virtual packages, the Python that a virtual environment is made of.
+    """Return the fingerprint of `spec`, which is complete (sources.py): 40 hexadecimal digits. `machine` holds what
+    matters of the platform (`machine_key`): its name, the virtual packages, the Python that a virtual environment is
+    made of.
 
     The content of the files that `spec` names counts, where they lie does not. Variables and directories count where
     build steps see them. NotFound for a file that is not there; UsageError for requirements that may change: editable
@@ -75,7 +76,7 @@ def machine_key(recipe: Recipe) -> dict[str, Any]:
 
 
 def lock_fingerprint(lock: Mapping[str, Any]) -> str:
-    """The fingerprint of an environment built from a lock: a digest of all that the lock says, but for what only
+    """Return the fingerprint of an environment built from a lock: a digest of all that the lock says, but for what only
     describes its origin or is put in force later. The digest that the lock claims is not relied on."""
     spec = dict(lock.get("spec") or {})
     if not spec.get("steps"):
@@ -120,8 +121,8 @@ def _file_key(path: str) -> list[str]:
 
 
 def _content_digest(path: str) -> str:
-    """The digest of a wheel or an archive; for a large one its name, size and time; for a directory the digest of its
-    files' names, sizes and times: to read all of a source tree at each start would take too long."""
+    """Return the digest of a wheel or an archive; for a large one its name, size and time; for a directory the digest
+    of its files' names, sizes and times: to read all of a source tree at each start would take too long."""
     if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
         return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):

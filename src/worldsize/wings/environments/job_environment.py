@@ -97,7 +97,7 @@ def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
-    """A notice where conda chooses packages for this machine, which may not be those for a cluster's nodes."""
+    """Return a notice where conda chooses packages for this machine, which may not be those for a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
     from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
@@ -107,7 +107,8 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
 
 
 def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
-    """The interpreter that the locked environment was made of, or one of the same version: its wheels fit no other."""
+    """Return the interpreter that the locked environment was made of, or one of the same version: its wheels fit no
+    other."""
     if not lock or lock["conda"]:
         return None
     base = lock.get("base")
@@ -140,8 +141,8 @@ def _base_interpreter(
 
 
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """The virtual packages that a node of the compute was found to have; empty where no node was probed, or where
-    somebody else could have written the answer."""
+    """Return the virtual packages that a node of the compute was found to have; empty where no node was probed, or
+    where somebody else could have written the answer."""
     path = _probe_file(home, compute)
     found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
     return tuple(found.get("virtual_packages", ()))
@@ -225,8 +226,8 @@ def build_record(environment: Environment, secrets: Collection[str]) -> dict[str
 
 
 def read_built_description(environment: Environment) -> dict[str, Any] | None:
-    """The description of an environment that was built, whether it is named by what it is made of, by its name or by
-    its path; None of any other."""
+    """Return the description of an environment that was built, whether it is named by what it is made of, by its name
+    or by its path; None of any other."""
     return read_description(environment.prefix) if environment.prefix and not environment.archive else None
 
 
@@ -238,7 +239,8 @@ def installed_packages(prefix: str) -> list[dict[str, Any]]:
 
 
 def lost_variables(path: str) -> list[str] | None:
-    """The names of variables whose values a lock file does not hold, since they were secrets; None of another file."""
+    """Return the names of variables whose values a lock file does not hold, since they were secrets; None of another
+    file."""
     if not is_lock(path):
         return None
     return masked_lock_variables(read_lock(path))

@@ -55,7 +55,8 @@ def check_on_nodes(
 
 
 def _secrets(environment: Environment, found: Activation, environ: Mapping[str, str]) -> list[str]:
-    """The secret values in the variables of the environment, and in those of `environ` that a job names as secrets."""
+    """Return the secret values in the variables of the environment, and in those of `environ` that a job names as
+    secrets."""
     held = {name: value for name, value in found.variables.items() if value}
     of_shell = {name: environ[name] for name in environment.secrets if name in environ}
     return [*secret_values(held, found.closed), *secret_values(of_shell, environment.secrets)]
@@ -69,8 +70,8 @@ def _argv(
     modules: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """The command, the variables that it needs, and the paths of this machine that it names. `found` is put in force
-    first."""
+    """Return the command, the variables that it needs, and the paths of this machine that it names. `found` is put in
+    force first."""
     from worldsize.plan.setup_script import bash_command
 
     distributions = named_distributions(environment) if environment else ()
@@ -88,7 +89,7 @@ def _argv(
 
 
 def named_distributions(environment: Environment) -> list[str]:
-    """The packages that the environment's pip part names, without versions."""
+    """Return the packages that the environment's pip part names, without versions."""
     found = []
     for line in environment.spec.pip:
         name = _NAME.match(line)
@@ -107,9 +108,9 @@ class NodeOutput(NamedTuple):
 
 
 def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = ()) -> list[NodeOutput]:
-    """The output of each node, once all have ended; `err` is the compute's own note where the node printed no error.
-    A node that did not say how it is called has the one of `names`, where there are any, or its number. Raises as the
-    stream's `read_events`."""
+    """Return the output of each node, once all have ended; `err` is the compute's own note where the node printed no
+    error. A node that did not say how it is called has the one of `names`, where there are any, or its number. Raises
+    as the stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:

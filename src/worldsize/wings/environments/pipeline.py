@@ -92,7 +92,8 @@ def _run_native_steps(
 def _with_compiled(
     work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
-    """The rows of what pip installed, and rows of what build steps installed, marked as built here: no index has it."""
+    """Return the rows of what pip installed, and rows of what build steps installed, marked as built here: no index has
+    it."""
     known = {row["name"] for row in rows}
     return rows + [
         {
@@ -210,8 +211,8 @@ def _description(
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The values that no output or record of a build may hold, and each line of those with several lines: values of
-    variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
+    """Return the values that no output or record of a build may hold, and each line of those with several lines: values
+    of variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
     ask `environ` for. Values that are too short to be recognised are left out."""
     asked = referenced_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
@@ -227,8 +228,8 @@ def secrets_of_build(
 
 
 def _with_lines(values: Iterable[str]) -> list[str]:
-    """The values, and each line of those with several lines, since a program's output is masked line by line. Short
-    lines are left out."""
+    """Return the values, and each line of those with several lines, since a program's output is masked line by line.
+    Short lines are left out."""
     found = list(dict.fromkeys(values))
     lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]
     return list(dict.fromkeys([*found, *(line for line in lines if len(line) >= _MIN_LINE_LENGTH)]))

@@ -32,7 +32,7 @@ def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
 
 
 def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
-    """Every environment that was built, whole or not, the last used first."""
+    """Return every environment that was built, whole or not, the last used first."""
     found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
     return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
 
@@ -68,8 +68,8 @@ def runs_by_prefix(config: Config) -> dict[str, list[str]]:
 
 
 def _is_unfinished(paths: RunPaths) -> bool:
-    """Whether a run without a result has not ended. An array has ended once all its elements have, though nobody may
-    have settled it yet; one that cannot be read counts as unfinished."""
+    """Return whether a run without a result has not ended. An array has ended once all its elements have, though nobody
+    may have settled it yet; one that cannot be read counts as unfinished."""
     if not is_array(paths):
         return True
     try:

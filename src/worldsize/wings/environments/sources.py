@@ -61,7 +61,7 @@ def is_project(path: str) -> bool:
 
 
 def is_lock(path: str) -> bool:
-    """Whether it is a lock file of worldsize's."""
+    """Return whether it is a lock file of worldsize's."""
     if not path.endswith((".lock", ".json")):
         return False
     return LOCK_FORMAT.encode() in read_file(path, 400)
@@ -120,7 +120,7 @@ def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSp
 
 
 def read_named_file(path: str) -> bytes:
-    """The content of a file that a job names. NotFound, UsageError."""
+    """Return the content of a file that a job names. NotFound, UsageError."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -156,21 +156,21 @@ def read_lock(path: str) -> dict[str, Any]:
 
 
 def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
-    """The spec that a lock's environment was made of, without its file, and what `spec` says in addition. Variables
-    whose values were masked are left out."""
+    """Return the spec that a lock's environment was made of, without its file, and what `spec` says in addition.
+    Variables whose values were masked are left out."""
     inner = spec_from_json(lock.get("spec") or {})
     variables = {name: value for name, value in inner.variables.items() if MASK not in value}
     return merge_specs(spec._replace(file=None), inner._replace(variables=variables, file=None))
 
 
 def masked_lock_variables(lock: Mapping[str, Any]) -> list[str]:
-    """The names of a lock's variables whose values were masked, and which are left out."""
+    """Return the names of a lock's variables whose values were masked, and which are left out."""
     variables = spec_from_json(lock.get("spec") or {}).variables
     return [name for name, value in variables.items() if MASK in value]
 
 
 def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
-    """The parts of a spec that say something, as JSON can hold them."""
+    """Return the parts of a spec that say something, as JSON can hold them."""
     defaults = EnvironmentSpec._field_defaults
     changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
     for name in ("fetch", "steps"):
@@ -180,7 +180,7 @@ def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
-    """A spec from what JSON holds of it; parts that this worldsize does not know are left out."""
+    """Return a spec from what JSON holds of it; parts that this worldsize does not know are left out."""
     said = dict(value)
     said["fetch"] = tuple(tuple_of(FetchStep, each) for each in said.get("fetch", ()))
     said["steps"] = tuple(tuple_of(BuildStep, _lists_to_tuples(each)) for each in said.get("steps", ()))
@@ -194,7 +194,7 @@ def _lists_to_tuples(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lock_text(description: Mapping[str, Any]) -> str:
-    """The text of an environment's lock file, readable, `format` first. What is built from it is the same package
-    set."""
+    """Return the text of an environment's lock file, readable, `format` first. What is built from it is the same
+    package set."""
     kept = {key: value for key, value in description.items() if key not in _LOCAL_KEYS}
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

@@ -36,8 +36,8 @@ class _File(NamedTuple):
 
 
 def read_node_files(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """The facts of all nodes of the attempt that have any, by their number; of two files that tell of one node, the
-    first counts."""
+    """Return the facts of all nodes of the attempt that have any, by their number; of two files that tell of one node,
+    the first counts."""
     found: dict[int, NodeFacts] = {}
     left = _MOST_BYTES
     for path in _files(paths):
@@ -82,7 +82,7 @@ def _parse(value: Any) -> list[NodeFacts]:
 
 
 def _rows(value: Iterable[Any]) -> Rows:
-    """The pairs of texts; others are left out, and of two of one name the first counts."""
+    """Return the pairs of texts; others are left out, and of two of one name the first counts."""
     found: dict[str, str] = {}
     for row in islice(value, _MOST_ROWS):
         if isinstance(row, list) and len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], str):

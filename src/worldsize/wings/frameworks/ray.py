@@ -68,7 +68,8 @@ class RayDistribution(NamedTuple):
 
 
 def _words(text: str | None, key: str) -> list[str]:
-    """The words of further options. PlanError for what is no list of words, and for options that are worldsize's."""
+    """Return the words of further options. PlanError for what is no list of words, and for options that are
+    worldsize's."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:

@@ -42,13 +42,14 @@ class AskedNodes:
         return [_text(each.data) for each in events if each.kind == "note"]
 
     def look(self, number: int) -> tuple[RankStacks, ...]:
-        """The stacks of the look, from 1, of all processes of all ranks: each rank's own Python before its children."""
+        """Return the stacks of the look, from 1, of all processes of all ranks: each rank's own Python before its
+        children."""
         found = [stacks for answer in self._nodes.values() for stacks in answer.found[number - 1].values()]
         return tuple(sorted(found, key=lambda each: (each.rank, each.parent is not None, each.pid)))
 
     def unanswered(self, late: str = "") -> tuple[Unanswered, ...]:
-        """The nodes that have not told all. `late`: why, of those that were told to end before they had; "" where none
-        was."""
+        """Return the nodes that have not told all. `late`: why, of those that were told to end before they had; ""
+        where none was."""
         found = []
         for node, answer in sorted(self._nodes.items()):
             reason = answer.problem(late)

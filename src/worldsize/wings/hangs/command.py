@@ -83,7 +83,7 @@ def _show_stacks(options: argparse.Namespace) -> int:
 
 
 def _checked_gap(options: argparse.Namespace) -> float:
-    """The seconds between two looks. UsageError for options that do not go together."""
+    """Return the seconds between two looks. UsageError for options that do not go together."""
     for wrong, what in (
         (options.rank is not None and options.all, "both --rank and --all choose the stacks that are shown in full"),
         (options.seconds is not None and options.once, "--seconds is the time between two looks; --once takes one"),
@@ -98,8 +98,8 @@ def _checked_gap(options: argparse.Namespace) -> float:
 
 
 def _find(name: str | None) -> Any:
-    """The running run that is meant, and what its nodes are reached by. UsageError for one that is over, and else as
-    `exec`."""
+    """Return the running run that is meant, and what its nodes are reached by. UsageError for one that is over, and
+    else as `exec`."""
     running_runs = provider("running_runs")
     if name is None:
         reached = running_runs.find_reachable(None, _VERB)

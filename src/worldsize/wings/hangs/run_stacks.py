@@ -57,11 +57,11 @@ class RunStacks(NamedTuple):
     judgement: StacksJudgement | None
 
     def groups(self) -> tuple[StackGroup, ...]:
-        """The ranks with equal stacks, the smallest group first."""
+        """Return the ranks with equal stacks, the smallest group first."""
         return group_ranks(each for each in self.latest if each.rank not in self.ended)
 
     def by_rank(self) -> dict[int, list[RankStacks]]:
-        """The stacks of each rank, those of its own Python first; of a rank without any, none."""
+        """Return the stacks of each rank, those of its own Python first; of a rank without any, none."""
         found: dict[int, list[RankStacks]] = {rank: [] for rank in self.run.nodes}
         for each in self.latest:
             found[each.rank].append(each)

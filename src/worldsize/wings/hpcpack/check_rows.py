@@ -15,8 +15,8 @@ _INSTALL_DRIVER = "install NVIDIA's driver there, or take a size and an image th
 
 
 def node_rows(found: Sequence[NodeCheck], gpus_per_node: int | None, compute: str) -> list[CheckRow]:
-    """The rows of each node, and of what nodes have in common. `gpus_per_node`: what the compute of that name says;
-    None where it does not."""
+    """Return the rows of each node, and of what nodes have in common. `gpus_per_node`: what the compute of that name
+    says; None where it does not."""
     rows = [CheckRow(each.node, *row) for each in found for row in _rows(each, gpus_per_node, compute)]
     told = [each for each in found if each.python is not None]
     return [*rows, *(_unconfigured_gpus(told, compute) if gpus_per_node is None else ())]
@@ -65,7 +65,7 @@ def _gpus_text(found: NodeCheck) -> str:
 
 
 def _torch(found: NodeCheck) -> _Row:
-    """A warning at most: a job may bring another torch in its environment."""
+    """Return a warning at most: a job may bring another torch in its environment."""
     torch = found.torch
     if not torch:
         return TORCH, "torch", "none", WARNING, f"{_INSTALL_TORCH}; or an environment that has it"

@@ -54,7 +54,7 @@ def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[s
 
 
 def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckRow]:
-    """The share, None where it is not mounted on this machine, and the row about that. ConfigError."""
+    """Return the share, None where it is not mounted on this machine, and the row about that. ConfigError."""
     try:
         share = require_mounted(share, f"compute.{compute}.")
     except NotMounted as error:
@@ -63,7 +63,7 @@ def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckR
 
 
 def _ask_head(compute: Compute, access: HeadAccess) -> tuple[list[ComputeNode], list[CheckRow]]:
-    """The nodes, and the rows about the head node, of which the last is the login's. ConfigError."""
+    """Return the nodes, and the rows about the head node, of which the last is the login's. ConfigError."""
     unverified = take_certificate_notice(access)
     certificate = CheckRow("", CERTIFICATE, _CERTIFICATE, "verified", OK)
     if unverified is not None:

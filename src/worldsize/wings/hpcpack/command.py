@@ -111,7 +111,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> ComputeSettings:
-    """The compute that is meant: named, the default one, or the only one of its type."""
+    """Return the compute that is meant: named, the default one, or the only one of its type."""
     config = load_current_config()
     if options.compute:
         found = config.compute(options.compute, "--compute")

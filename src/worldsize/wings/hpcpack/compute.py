@@ -91,7 +91,7 @@ class HpcPackCompute:
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """The result at the key of the compute's own table, where that said what the job did not."""
+        """Return the result at the key of the compute's own table, where that said what the job did not."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
@@ -229,7 +229,8 @@ class HpcPackCompute:
         raise UsageError("HPC Pack carries no terminal to a node", "shell", hint)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
-        """The head node, with the compute's account; requests are tried again for `patience` seconds. ConfigError."""
+        """Return the head node, with the compute's account; requests are tried again for `patience` seconds.
+        ConfigError."""
         from worldsize.wings.hpcpack.head.credentials import obtain_password
 
         access = head_access(self._settings)
@@ -281,7 +282,7 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """The configured compute with the handle's head node and account, for a run of this user's own."""
+    """Return the configured compute with the handle's head node and account, for a run of this user's own."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

@@ -47,7 +47,7 @@ def _observe_job(
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
-    """The observation that a job's properties alone allow; `row` is None where the head knows no such job."""
+    """Return the observation that a job's properties alone allow; `row` is None where the head knows no such job."""
     if row is None:
         return Observation("absent", message=f"HPC Pack knows no job {job} any more")
     if row.get("name") not in (None, "", job_name(run_id)):

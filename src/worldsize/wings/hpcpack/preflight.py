@@ -79,14 +79,14 @@ def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Pla
 def _check_names(
     wanted: Sequence[str], known: Sequence[str], where: str, what: str, otherwise: str = "one of"
 ) -> list[CheckResult]:
-    """An error for each of `wanted` that is none of `known`, however it is written; `what` says so of {}."""
+    """Return an error for each of `wanted` that is none of `known`, however it is written; `what` says so of {}."""
     lowered = {name.lower() for name in known}
     missing = [name for name in wanted if name.lower() not in lowered]
     return [CheckResult("error", what.format(name), where, did_you_mean(name, known, otherwise)) for name in missing]
 
 
 def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
-    """The nodes that are in all of the groups, or, unless `every`, in one of them."""
+    """Return the nodes that are in all of the groups, or, unless `every`, in one of them."""
     wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
     return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
@@ -165,7 +165,7 @@ def _job_paths(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _nearest_directory(directory: str) -> str:
-    """The directory itself, or the nearest one above it that exists."""
+    """Return the directory itself, or the nearest one above it that exists."""
     while not os.path.isdir(directory) and os.path.dirname(directory) != directory:
         directory = os.path.dirname(directory)
     return directory

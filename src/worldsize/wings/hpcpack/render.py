@@ -84,13 +84,13 @@ class Requests(NamedTuple):
 
 
 def job_name(run_id: str) -> str:
-    """The name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
+    """Return the name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
     return f"worldsize {run_id}"
 
 
 def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
-    """The requests that submit a run. JobError for a property that must not be given by `job_properties`; ConfigError
-    for a command line that is too long."""
+    """Return the requests that submit a run. JobError for a property that must not be given by `job_properties`;
+    ConfigError for a command line that is too long."""
     pinned = pinned_nodes(asked.said, plan)
     lines = command_lines(asked, plan, paths)
     return Requests(
@@ -107,7 +107,7 @@ def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[s
 
 
 def command_line(words: Sequence[str]) -> str:
-    """A task's command line of these words. ConfigError for one that is too long."""
+    """Return a task's command line of these words. ConfigError for one that is too long."""
     line = shlex.join(words)
     if len(line) > LONGEST_LINE:
         what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
@@ -116,8 +116,8 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
-    """The names of the nodes that are fixed, by node rank: all where the job names as many as the run has nodes; else
-    the first, where torchrun meets on a node of that name."""
+    """Return the names of the nodes that are fixed, by node rank: all where the job names as many as the run has nodes;
+    else the first, where torchrun meets on a node of that name."""
     names = items_of(said.get("nodes", ""))
     if len(names) == len(plan.agents):
         return dict(enumerate(names))
@@ -126,7 +126,7 @@ def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
 
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
-    """The node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
+    """Return the node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
     if not launcher_facts(plan.launcher).own_meeting:
         return ""
     host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
@@ -134,7 +134,7 @@ def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
 
 
 def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
-    """All requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
+    """Return all requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
     head = f"# {base}, as {user}{notes}; {{job}} is the number that the first request answers"
     blocks = [_block("POST /jobs", made.job, secrets)]
     blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
@@ -190,7 +190,8 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
 
 
 def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
-    """The jobs that have to end before the next element of an array may start, of the `jobs` of the elements before it.
+    """Return the jobs that have to end before the next element of an array may start, of the `jobs` of the elements
+    before it.
 
     All but the last `at_once - 1`, and not only the one that is `at_once` before it: when a waiting one is cancelled,
     its own parents still run. Of long arrays the last hundred stand for all.

@@ -61,7 +61,7 @@ def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
 
 
 def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) -> ComputeNode:
-    """A node by its properties; `used`: its metrics. ValueError for one without a name that a host can have."""
+    """Return a node by its properties; `used`: its metrics. ValueError for one without a name that a host can have."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
         raise ValueError(f"{name!r:.80} is no node's name")

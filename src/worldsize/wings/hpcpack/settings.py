@@ -44,8 +44,8 @@ _BASE = "/hpc"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings with a default `runs_dir`, on the share. `python` stays as it is: it is a path of the nodes, which
-    have file systems of their own."""
+    """Return the settings with a default `runs_dir`, on the share. `python` stays as it is: it is a path of the nodes,
+    which have file systems of their own."""
     local = local_share(values["options"].get("share", {}))
     return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
 
@@ -113,20 +113,20 @@ def head_access(settings: ComputeSettings) -> HeadAccess:
 
 
 def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
-    """The fields of a handle about head node and share: for people, and to find the configured compute again."""
+    """Return the fields of a handle about head node and share: for people, and to find the configured compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
 def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
-    """Whether a configured compute is the head node, and the account, that a handle names. A handle, which may be
-    anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
+    """Return whether a configured compute is the head node, and the account, that a handle names. A handle, which may
+    be anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
     said = settings.options
     return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
 
 
 def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for a job in HPC Pack: the compute's, replaced by the job's own key by key; `job_properties` name by
-    name."""
+    """Return the options for a job in HPC Pack: the compute's, replaced by the job's own key by key; `job_properties`
+    name by name."""
     apart = (*HEAD, "modules", "setup")
     found = {key: value for key, value in options.items() if key not in apart}
     raw = {**found.get("job_properties", {}), **said.get("job_properties", {})}
@@ -146,7 +146,8 @@ class Share(NamedTuple):
     local: str | None = None
 
     def path_mapping(self) -> tuple[tuple[str, str], ...]:
-        """The mapping of paths as in ComputeFacts, of the share's path here both as configured and without links."""
+        """Return the mapping of paths as in ComputeFacts, of the share's path here both as configured and without
+        links."""
         if self.local is None:
             return ()
         ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
@@ -166,8 +167,8 @@ class NotMounted(ConfigError):
 
 
 def require_mounted(share: Share | None, place: str = "") -> Share:
-    """The share, mounted on this machine. NotMounted, or ConfigError where too little is configured; `place` is where
-    it is configured: `compute.NAME.`."""
+    """Return the share, mounted on this machine. NotMounted, or ConfigError where too little is configured; `place` is
+    where it is configured: `compute.NAME.`."""
     if share is None or not share.node.startswith("/"):
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
         what = "the compute does not say where the nodes have the share"
@@ -181,7 +182,7 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
 
 
 def share_of(options: Mapping[str, Any]) -> Share | None:
-    """The share of a configured compute; None where it names none."""
+    """Return the share of a configured compute; None where it names none."""
     said = options.get("share", {})
     node = str(said.get("node", "")).rstrip("/") or str(said.get("node", ""))
     head = str(said.get("head", ""))

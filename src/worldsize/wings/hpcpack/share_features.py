@@ -34,7 +34,7 @@ class ShareFeatures(NamedTuple):
     hard_links: bool
 
     def rows(self, name: str) -> list[CheckRow]:
-        """A row of this id for each feature; a lack that nothing helps is fine."""
+        """Return a row of this id for each feature; a lack that nothing helps is fine."""
         return [self._row(name, feature) for feature in self._fields]
 
     def _row(self, name: str, feature: str) -> CheckRow:
@@ -62,7 +62,7 @@ def probe_share_features(directory: str) -> ShareFeatures:
 
 
 def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
-    """Whether `make` makes a link; any error of the file system counts as no."""
+    """Return whether `make` makes a link; any error of the file system counts as no."""
     try:
         make(source, target)
     except OSError:

@@ -81,8 +81,8 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
 
 
 def script(mount: Mount) -> str:
-    """The script, to be run by root on a node, as often as one likes. It takes the password from the environment, or
-    asks for it."""
+    """Return the script, to be run by root on a node, as often as one likes. It takes the password from the
+    environment, or asks for it."""
     domain, _, name = mount.user.rpartition("\\")
     values = {
         "share": mount.share,

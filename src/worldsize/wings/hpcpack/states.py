@@ -59,7 +59,7 @@ NODES = {
 
 
 def state_of(word: str) -> HpcPackState:
-    """The state's row in the table; phase "unknown" for a word that it does not hold."""
+    """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
     return known or HpcPackState("unknown", "is in state {}, which this release does not know".format(word or "?"))
 

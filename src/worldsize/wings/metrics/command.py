@@ -55,7 +55,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The names of the values that the run has logged last."""
+    """Return the names of the values that the run has logged last."""
     from worldsize.wings.metrics.logged_values import newest_names
 
     try:

@@ -57,7 +57,7 @@ def _number_data(value: float) -> float | str:
 
 
 def used_data(run: str, nodes: Sequence[NodeFigures]) -> list[dict[str, Any]]:
-    """A node in each; its GPUs and ranks are lists of objects."""
+    """Return a node in each; its GPUs and ranks are lists of objects."""
     return [
         {
             "run": run,

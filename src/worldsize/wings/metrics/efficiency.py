@@ -106,7 +106,7 @@ class Efficiency(NamedTuple):
 
 
 def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) -> Efficiency | None:
-    """The figures; None for an attempt of which too little is known."""
+    """Return the figures; None for an attempt of which too little is known."""
     seconds = times.ended - times.started
     known = [record for record in records if _is_plausible(record, seconds)]
     if len(known) < max(1.0, _LEAST_NODES * held.nodes) or len(known) > held.nodes:
@@ -119,14 +119,14 @@ def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) 
 
 
 def _is_plausible(record: NodeRecord, seconds: float) -> bool:
-    """Whether the node was sampled often enough, for as long as the attempt may have taken."""
+    """Return whether the node was sampled often enough, for as long as the attempt may have taken."""
     use = record.use
     is_positive = (use.cpu or 0.0) >= 0.0 and (use.memory or 0) >= 0
     return use.samples >= _LEAST_SAMPLES and 0.0 < use.seconds <= seconds + 1.0 and is_positive
 
 
 def _starting(held: Held, times: Times, known: Sequence[NodeRecord], gpus: GpuFigures | None) -> Starting | None:
-    """How long it took until something showed work: the best sign that there is, if the time is worth a word."""
+    """Return how long it took until something showed work: the best sign that there is, if the time is worth a word."""
     whole = times.ended - times.started
     for until, at in _signs_of_work(held, times, known, gpus):
         if times.started <= at <= times.ended:
@@ -183,7 +183,7 @@ def _use_of(use: NodeUse, number: int) -> GpuUse | None:
 
 
 def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
-    """Whether nobody used the GPU, as all who sampled it say; None where one cannot tell."""
+    """Return whether nobody used the GPU, as all who sampled it say; None where one cannot tell."""
     found = []
     for use in uses:
         if use is None or use.busy is None or use.memory is None or not 0.0 <= use.busy <= 1.0 or use.memory < 0:
@@ -193,7 +193,7 @@ def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
 
 
 def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
-    """The cores of all nodes; those of virtual nodes, which share them, once."""
+    """Return the cores of all nodes; those of virtual nodes, which share them, once."""
     rates = [record.use.cpu / record.use.seconds for record in known if record.use.cpu is not None]
     if len(rates) < len(known):
         return None

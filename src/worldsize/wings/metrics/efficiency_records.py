@@ -22,7 +22,8 @@ _LOGGED = 8 << 10
 
 
 def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool) -> Efficiency | None:
-    """The figures of the attempt of `paths`; None where nothing is to be said. Never raises for what its files hold."""
+    """Return the figures of the attempt of `paths`; None where nothing is to be said. Never raises for what its files
+    hold."""
     if status.started is None or status.ended is None:
         return None
     held = Held(len(plan.nodes), None if is_local else plan.gpus, is_local)
@@ -54,7 +55,7 @@ def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
 
 
 def _step(line: bytes) -> tuple[float, float] | None:
-    """The step and the time of a logged line; None where it has no step, or is damaged."""
+    """Return the step and the time of a logged line; None where it has no step, or is damaged."""
     try:
         found: Any = json.loads(line)
         step, time = found["step"], found["time"]

@@ -18,7 +18,7 @@ _SECONDS_BELOW = 600.0
 
 
 def efficiency_text(found: Efficiency, attempt: int) -> list[str]:
-    """The lines: what of the nodes was used, and how long the start took."""
+    """Return the lines: what of the nodes was used, and how long the start took."""
     use = "; ".join(filter(None, (_gpu_text(found.gpus), *_node_texts(found))))
     start = _start_text(found.starting, found.seconds) if found.starting else ""
     about = [f"attempt {attempt}"] if attempt else []

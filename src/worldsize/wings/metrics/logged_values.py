@@ -44,7 +44,7 @@ class LoggedLine(msgspec.Struct, gc=False):
     step: int | None = None
 
     def numbers(self) -> list[tuple[str, float]]:
-        """The names and values; what is no number is left out."""
+        """Return the names and values; what is no number is left out."""
         found = [(name, value if type(value) is float else _number(value)) for name, value in self.values.items()]
         return [(name, value) for name, value in found if value is not None and len(name) <= MAX_NAME]
 
@@ -80,8 +80,8 @@ def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, ev
 
 
 def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
-    """Every value, as its name, its rank and the fields of a Point, none left out by thinning; in the order of ranks,
-    then of attempts."""
+    """Yield every value, as its name, its rank and the fields of a Point, none left out by thinning; in the order of
+    ranks, then of attempts."""
     budget = _Budget()
     for rank, files in _files(paths, ranks):
         for name, point in _values(files, budget):
@@ -89,8 +89,8 @@ def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Ite
 
 
 def read_whole_series(paths: RunPaths, name: str) -> Series | None:
-    """The values of this name of the lowest rank that has logged it, none left out by thinning: what is computed of
-    them must not be that of the highest and lowest. None where no rank has."""
+    """Return the values of this name of the lowest rank that has logged it, none left out by thinning: what is computed
+    of them must not be that of the highest and lowest. None where no rank has."""
     points: list[Point] = []
     whose: int | None = None
     for found, rank, value in iterate_values(paths):
@@ -159,7 +159,7 @@ def progress_text(paths: RunPaths, now: float | None = None) -> str:
 
 
 def _latest_text(lines: list[LoggedLine], now: float) -> str:
-    """The values of all calls at the newest step: a script may log one in each."""
+    """Return the values of all calls at the newest step: a script may log one in each."""
     newest = lines[-1]
     values: dict[str, float] = {}
     for line in lines:

@@ -38,8 +38,8 @@ class _StoredRun(NamedTuple):
 
 
 def read_mlflow(paths: RunPaths) -> list[Series]:
-    """The metrics of all MLflow runs, in the order of their names. Of a long one the newest points. An attempt's points
-    begin where the attempt has opened the MLflow run."""
+    """Return the metrics of all MLflow runs, in the order of their names. Of a long one the newest points. An attempt's
+    points begin where the attempt has opened the MLflow run."""
     found, left = [], MOST_BYTES_OF_ALL
     for run, place in _places(paths).items():
         starts = _attempt_starts(paths, run.run_id)
@@ -61,7 +61,7 @@ def _order(series: Series) -> tuple[str, str]:
 
 
 def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
-    """The parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
+    """Return the parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
     found, left = {}, MOST_FILES
     for run, place in _places(paths).items():
         values = {}
@@ -76,7 +76,7 @@ def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
 
 
 def _places(paths: RunPaths) -> dict[_StoredRun, str]:
-    """The MLflow runs and what each is called: runs of equal names by the beginning of their ids, too."""
+    """Return the MLflow runs and what each is called: runs of equal names by the beginning of their ids, too."""
     outputs = [] if os.path.islink(paths.outputs) else [os.path.join(paths.outputs, "mlruns")]
     runs = [run for place in (paths.mlruns, *outputs) for run in _stored_runs(place)]
     counts = Counter(run.name for run in runs)
@@ -84,7 +84,7 @@ def _places(paths: RunPaths) -> dict[_StoredRun, str]:
 
 
 def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
-    """The runs that nobody has deleted."""
+    """Yield the runs that nobody has deleted."""
     if os.path.islink(mlruns):
         return
     left = MOST_RUNS
@@ -111,14 +111,14 @@ def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
 
 
 def _text(path: str, most: int) -> str:
-    """The beginning of a file; empty where it, or the directory that it is in, is a link."""
+    """Return the beginning of a file; empty where it, or the directory that it is in, is a link."""
     if os.path.islink(path) or os.path.islink(os.path.dirname(path)):
         return ""
     return read_if_possible(path, most).decode("utf-8", "replace")
 
 
 def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The files below a directory by their names in MLflow, in which `/` tells groups apart."""
+    """Yield the files below a directory by their names in MLflow, in which `/` tells groups apart."""
     if depth >= _DEEPEST or (depth == 0 and os.path.islink(folder)):
         return
     for entry in _entries(folder, MOST_FILES):
@@ -129,7 +129,7 @@ def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, s
 
 
 def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
-    """The first entries of a directory, in the order of their names; none where it cannot be read."""
+    """Return the first entries of a directory, in the order of their names; none where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             found = list(itertools.islice(entries, most))
@@ -146,12 +146,12 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _printable(name: str) -> str:
-    """A name of a file as text, with what is no UTF-8 replaced."""
+    """Return a name of a file as text, with what is no UTF-8 replaced."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _points(lines: list[bytes], starts: list[tuple[float, int]]) -> Iterator[Point]:
-    """The points of lines like `1764224000123 0.31 10`: milliseconds, value, step."""
+    """Yield the points of lines like `1764224000123 0.31 10`: milliseconds, value, step."""
     for line in lines:
         words = line.split()
         if len(words) < 3 or max(map(len, words[:3])) > 30:

@@ -39,7 +39,7 @@ def write_picture(path: str, runs: Sequence[RunValues]) -> int:
 
 
 def make_charts(runs: Sequence[RunValues], pictures: Any) -> list[Any]:
-    """A Chart for each name, over steps; over seconds where a value has no step."""
+    """Return a Chart for each name, over steps; over seconds where a value has no step."""
     names = labels(runs, with_ranks=False)
     lines: dict[str, list[tuple[str, Series]]] = {}
     for run in runs:

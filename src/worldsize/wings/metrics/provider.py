@@ -21,7 +21,7 @@ def efficiency_lines(run: Run, status: Status) -> list[str]:
 
 
 def efficiency_data(run: Run, status: Status) -> dict[str, Any] | None:
-    """The figures behind `efficiency_lines`, as `efficiency_values` has them; None where there are none. Never
+    """Return the figures behind `efficiency_lines`, as `efficiency_values` has them; None where there are none. Never
     raises."""
     from worldsize.wings.metrics.efficiency_words import efficiency_values
 
@@ -49,8 +49,8 @@ def progress_text(paths: RunPaths) -> str:
 
 
 def read_series(paths: RunPaths, every_rank: bool = True, outside: bool = True) -> tuple[Series, ...]:
-    """All that the run's scripts have logged, by name; what cannot be understood is left out, and long series are
-    thinned. `current_points` leaves out what a later attempt has repeated. Without `every_rank`, files of
+    """Return all that the run's scripts have logged, by name; what cannot be understood is left out, and long series
+    are thinned. `current_points` leaves out what a later attempt has repeated. Without `every_rank`, files of
     worldsize.log with names alone that lower ranks have logged are not read, which is much faster with many ranks;
     without `outside`, no TensorBoard files outside of the run directory, which another user's run could name."""
     from worldsize.wings.metrics.all_series import read_all_series
@@ -59,8 +59,8 @@ def read_series(paths: RunPaths, every_rank: bool = True, outside: bool = True) 
 
 
 def read_whole_series(paths: RunPaths, name: str) -> Series | None:
-    """The values of this name of the lowest rank that has logged it with worldsize.log, none of them left out; None
-    where no rank has."""
+    """Return the values of this name of the lowest rank that has logged it with worldsize.log, none of them left out;
+    None where no rank has."""
     from worldsize.wings.metrics import logged_values
 
     return logged_values.read_whole_series(paths, name)
@@ -75,14 +75,15 @@ def series_row(series: Series) -> tuple[list[str], str]:
 
 
 def read_node_samples(paths: RunPaths, node_rank: int) -> Any:
-    """The NodeSamples (`header`, `samples`, `use`) of one node in the attempt of `paths`; None where there are none."""
+    """Return the NodeSamples (`header`, `samples`, `use`) of one node in the attempt of `paths`; None where there are
+    none."""
     from worldsize.wings.metrics import samples
 
     return samples.read_node_samples(paths, node_rank)
 
 
 def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
-    """The parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
+    """Return the parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
     from worldsize.wings.metrics import mlflow_store
 
     return mlflow_store.read_parameters(paths)

@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 
 
 def all_attempts(paths: RunPaths) -> list[RunPaths]:
-    """The paths of every attempt that has a directory, oldest first."""
+    """Return the paths of every attempt that has a directory, oldest first."""
     numbers = _numbered_names(paths.root, "attempt-", "")
     return [RunPaths(paths.root, number) for number in sorted(numbers)[-MAX_ATTEMPTS:]]
 
@@ -39,7 +39,7 @@ def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]
 
 
 def sampled_nodes(attempt: RunPaths) -> list[int]:
-    """The nodes that have samples in the attempt, ascending."""
+    """Return the nodes that have samples in the attempt, ascending."""
     return sorted(_numbered_names(attempt.samples_dir, "node-", ".jsonl"))
 
 
@@ -58,7 +58,7 @@ def _has_ends(name: str, before: str, after: str) -> bool:
 
 
 def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
-    """The first `most` bytes and the last ones; nothing where the file cannot be read."""
+    """Return the first `most` bytes and the last ones; nothing where the file cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
             head = file.read(most)
@@ -69,8 +69,8 @@ def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
 
 
 def whole_lines(path: str, most: int) -> Iterator[bytes]:
-    """The lines of the file that end with a newline, many in each piece. Of a file with more than `most` bytes only its
-    last ones are read. Nothing where it cannot be read."""
+    """Yield the lines of the file that end with a newline, many in each piece. Of a file with more than `most` bytes
+    only its last ones are read. Nothing where it cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
             skipped = max(0, os.fstat(file.fileno()).st_size - most)

@@ -48,7 +48,7 @@ _DECODER = msgspec.json.Decoder(SampleLine)
 
 
 def read_node_samples(paths: RunPaths, node_rank: int, most: int = MAX_SAMPLES) -> NodeSamples | None:
-    """The samples of one node in the attempt of `paths`, at most so many; None where there are none that can be
+    """Return the samples of one node in the attempt of `paths`, at most so many; None where there are none that can be
     understood."""
     header: SamplesHeader | None = None
     use: NodeUse | None = None
@@ -72,7 +72,7 @@ def _record(kind: type[Record], line: bytes) -> Record | None:
 
 
 def _chosen(lines: Sequence[bytes], most: int) -> list[NodeSample]:
-    """The samples of lines that are evenly spaced, with the first and the last."""
+    """Return the samples of lines that are evenly spaced, with the first and the last."""
     chosen: Iterable[int] = range(len(lines))
     if len(lines) > most:
         chosen = sorted({round(at * (len(lines) - 1) / (most - 1)) for at in range(most)})

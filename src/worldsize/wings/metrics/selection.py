@@ -58,7 +58,7 @@ class RunValues(NamedTuple):
 
 
 def runs_of(found: Run | RunArray) -> list[ChosenRun]:
-    """The run, or all elements of the array. NotFound where the directory is gone."""
+    """Return the run, or all elements of the array. NotFound where the directory is gone."""
     if not os.path.isdir(found.paths.root):
         raise NotFound("its run directory was deleted", found.paths.root)
     if isinstance(found, Run):
@@ -82,7 +82,7 @@ def read_values(chosen: ChosenRun, wanted: Wanted) -> RunValues:
 
 
 def logged_ranks(run: Run) -> list[int]:
-    """The ranks that have called worldsize.log, ascending."""
+    """Return the ranks that have called worldsize.log, ascending."""
     return list(rank_files(all_attempts(run.paths)))
 
 
@@ -91,7 +91,7 @@ def is_wanted_name(name: str, patterns: Sequence[str]) -> bool:
 
 
 def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] | None:
-    """The ranks of `--rank`; None for all. UsageError for one that the run does not have."""
+    """Return the ranks of `--rank`; None for all. UsageError for one that the run does not have."""
     if spec == "all":
         return None
     count = run.plan.world_size if run.has_plan() else max(logged, default=0) + 1
@@ -142,7 +142,7 @@ def _name_and_source(series: Series) -> str:
 def _ambiguous(
     runs: Sequence[Sequence[Series]], name: Callable[[Series], str], text: Callable[[Series], str]
 ) -> set[str]:
-    """The names of which one run has series with different texts."""
+    """Return the names of which one run has series with different texts."""
     found: set[str] = set()
     for series in runs:
         first: dict[str, str] = {}

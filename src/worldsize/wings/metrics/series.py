@@ -31,8 +31,8 @@ class Series(NamedTuple):
 
 
 def current_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """The points that count: an attempt that goes on from a checkpoint repeats steps, and what the attempts before it
-    have logged from its first step on is left out. Points without a step all count."""
+    """Return the points that count: an attempt that goes on from a checkpoint repeats steps, and what the attempts
+    before it have logged from its first step on is left out. Points without a step all count."""
     kept: list[Point] = []
     first: float = float("inf")
     attempt = points[-1].attempt if points else 0

@@ -20,7 +20,7 @@ _UNKNOWN = "-"
 
 
 def values_table(values: RunValues, now: float) -> list[str]:
-    """A row for each series of one run, and below them where a value was NaN for the first time."""
+    """Return a row for each series of one run, and below them where a value was NaN for the first time."""
     headers = ["NAME", "LAST", "STEP", "LOWEST", "HIGHEST", "RANK", "SOURCE", "AGE"]
     rows = [_cells(summary, values.ranks, now) for summary in values.summaries]
     if _has_blocks():

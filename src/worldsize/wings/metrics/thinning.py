@@ -87,8 +87,8 @@ class ThinnedPoints:
 
 
 def extremes(values: Sequence[Value]) -> list[Value]:
-    """The lowest, the highest and the first value that is NaN, in their order; of equal ones the first is the lowest
-    and the last the highest."""
+    """Return the lowest, the highest and the first value that is NaN, in their order; of equal ones the first is the
+    lowest and the last the highest."""
     if len(values) <= 2:
         return list(values)
     numbers = [at for at, value in enumerate(values) if not math.isnan(value[2])]
@@ -135,7 +135,7 @@ class ThinnedSeries(Generic[Key]):
         return set(self._series)
 
     def items(self) -> Iterator[tuple[Key, list[Value]]]:
-        """The values of each."""
+        """Yield the values of each."""
         self._shrink()
         for key, points in self._series.items():
             yield key, points.values()

@@ -58,7 +58,7 @@ class NodeFigures(NamedTuple):
 
 
 def run_figures(paths: RunPaths) -> list[NodeFigures]:
-    """The figures of every node that has samples in the attempt of `paths`."""
+    """Return the figures of every node that has samples in the attempt of `paths`."""
     found = [(number, read_node_samples(paths, number, _SAMPLES)) for number in sampled_nodes(paths)]
     return [node_figures(number, node) for number, node in found if node is not None]
 

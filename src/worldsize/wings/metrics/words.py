@@ -21,7 +21,7 @@ def value_text(value: float) -> str:
 
 
 def shortened(text: str) -> str:
-    """A name in at most 48 characters."""
+    """Return a name in at most 48 characters."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -31,8 +31,8 @@ def age_text(seconds: float) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """The course of the values in `width` characters, each the mean of its part; NaN and infinities are left out, and a
-    part without others is blank."""
+    """Return the course of the values in `width` characters, each the mean of its part; NaN and infinities are left
+    out, and a part without others is blank."""
     size = min(width, len(values))
     parts = [values[len(values) * at // size : len(values) * (at + 1) // size] for at in range(size)]
     means = [_mean([value for value in part if math.isfinite(value)]) for part in parts]

@@ -117,8 +117,8 @@ class NodeFile:
         return said
 
     def _read(self, now: float) -> bytes:
-        """The next bytes, as far as they can be read. Where a file system shows a file's new size before its bytes,
-        there are zeros, which no line has: they are read again."""
+        """Return the next bytes, as far as they can be read. Where a file system shows a file's new size before its
+        bytes, there are zeros, which no line has: they are read again."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 file.seek(self._offset)
@@ -257,7 +257,7 @@ class FileCommandStream:
 
 
 def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, stopped_for: float | None) -> bool:
-    """Whether nothing more is to be expected of a node.
+    """Return whether nothing more is to be expected of a node.
 
     has_begun    it has told something
     should_have  it has, or should have by now

@@ -43,7 +43,8 @@ _BEGINNING = "from __future__ import annotations\n"
 
 
 def program() -> str:
-    """The node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in it."""
+    """Return the node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in
+    it."""
 
     def imported_source(found: re.Match[str]) -> str:
         return _source(sys.modules[found[1]]).partition(_BEGINNING)[2]
@@ -62,9 +63,9 @@ def command_spec(
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """The order for the node program. A node finds its number in `numbers`, under the name that `variable` holds there,
-    or without `numbers` in `variable` itself; without `variable` one program serves all nodes of the command. `there`
-    gives the nodes' name for a path of this machine."""
+    """Return the order for the node program. A node finds its number in `numbers`, under the name that `variable` holds
+    there, or without `numbers` in `variable` itself; without `variable` one program serves all nodes of the command.
+    `there` gives the nodes' name for a path of this machine."""
     count = len(command.plan.nodes if command.plan else command.nodes)
     own = {**command.variables, "WORLDSIZE_NODE_COUNT": str(count)}
     if command.paths is not None:
@@ -204,13 +205,14 @@ class ProcessCommandStream:
             os.killpg(self._process.pid, number)
 
     def _lines(self, name: str, data: bytes) -> list[bytes]:
-        """The whole lines of a stream; at its end also what is left."""
+        """Return the whole lines of a stream; at its end also what is left."""
         *lines, rest = (self._left[name] + data).split(b"\n")
         self._left[name] = rest if data else b""
         return lines if data or not rest else [*lines, rest]
 
     def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
-        """The events in lines of standard output. What a node's start-up files print between them is not shown."""
+        """Return the events in lines of standard output. What a node's start-up files print between them is not
+        shown."""
         found = [said for said in map(parse_event, lines) if said is not None]
         if found and not self._reached:
             self._reached = True
@@ -218,8 +220,8 @@ class ProcessCommandStream:
         return found
 
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
-        """The lines of standard error to be shown now. Those about an end that this process, or the program itself, has
-        begun are dropped."""
+        """Return the lines of standard error to be shown now. Those about an end that this process, or the program
+        itself, has begun are dropped."""
         rules = self._rules
         if self._end.term_at is not None:
             return []

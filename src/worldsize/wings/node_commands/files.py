@@ -26,8 +26,8 @@ _WIDTH = 16
 
 
 def new_command_path(share: str, prefix: str = "") -> str:
-    """The path of a new directory, which is not made, in this user's own for node commands on a share of several users,
-    which is made if it is missing: what lies in it is executed, and removed. StorageError where others could put
+    """Return the path of a new directory, which is not made, in this user's own for node commands on a share of several
+    users, which is made if it is missing: what lies in it is executed, and removed. StorageError where others could put
     something in its place."""
     path = os.path.join(user_directory_in(share), f".exec-{os.getuid()}")
     try:
@@ -55,7 +55,7 @@ def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
 
 
 def new_command_name() -> str:
-    """A name for a node command, which no other has."""
+    """Return a name for a node command, which no other has."""
     return f"{int(time.time())}-{os.urandom(4).hex()}"
 
 

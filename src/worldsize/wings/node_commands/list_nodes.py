@@ -96,7 +96,7 @@ def _gib(mebibytes: int | None) -> float | None:
 
 
 def _range_text(numbers: Sequence[float]) -> str:
-    """The numbers as "8", or "2-8" where they differ; "" for none."""
+    """Return the numbers as "8", or "2-8" where they differ; "" for none."""
     if not numbers:
         return ""
     least, most = min(numbers), max(numbers)

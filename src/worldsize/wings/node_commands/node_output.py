@@ -47,13 +47,13 @@ class NodeResults:
         return max(self.codes.get(node, _LOST) for node in self.nodes)
 
     def progress(self) -> str:
-        """How far the command is, in words after "it "."""
+        """Return how far the command is, in words after "it "."""
         if not self.hosts:
             return "has not begun"
         return "runs on " + self._names([node for node in self.nodes if node not in self.codes])
 
     def failures(self) -> list[str]:
-        """A line for each code but 0, and one for nodes that never told one."""
+        """Return a line for each code but 0, and one for nodes that never told one."""
         lines = [
             f"exit code {code} on {self._names([node for node in self.nodes if self.codes.get(node) == code])}"
             for code in sorted(set(self.codes.values()) - {0})

@@ -69,7 +69,7 @@ def no_running_run_error(
 
 
 def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
-    """The nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
+    """Return the nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
     from worldsize.logs.selection import parse_numbers
 
     if not words:

@@ -156,8 +156,8 @@ def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
 
 
 def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
-    """The nodes of the command: Slurm's name → the run's number. A run that has only part of its allocation's nodes is
-    known by what its agents have told."""
+    """Return the nodes of the command: Slurm's name → the run's number. A run that has only part of its allocation's
+    nodes is known by what its agents have told."""
     nodes = command.plan.nodes if command.plan else ()
     found = {}
     for number in command.nodes:
@@ -204,7 +204,8 @@ def _srun_environment(
 
 
 def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
-    """The version of the programs here, which is about the cluster's; where they do not tell, one that shares GPUs."""
+    """Return the version of the programs here, which is about the cluster's; where they do not tell, one that shares
+    GPUs."""
     match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
     return (int(match[1]), int(match[2])) if match else _GPU_SHARING_VERSION
 

@@ -41,7 +41,7 @@ def _drawn_lines(chart: Chart) -> list[Drawn]:
 
 
 def _numbers_of(line: Line, chart: Chart) -> tuple[Any, Any]:
-    """The points that have an x, from the first with a y to the last one."""
+    """Return the points that have an x, from the first with a y to the last one."""
     xs, ys = numbers(line.xs, chart.x_scale != "linear"), numbers(line.ys, chart.y_scale != "linear")
     size = min(len(xs), len(ys))
     xs, ys = xs[:size], ys[:size]
@@ -72,7 +72,7 @@ def _draw_lines(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
 
 
 def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
-    """A line, with its points where they are few, and where no line leads to them."""
+    """Return a line, with its points where they are few, and where no line leads to them."""
     few = len(xs) <= _FEW_POINTS and look.named and not look.line.dashed
     marked = list(range(len(xs)) if few else isolated(ys))
     marks = {"marker": "o", "markersize": 3.2, "markevery": marked} if marked else {}

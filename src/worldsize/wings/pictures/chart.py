@@ -16,8 +16,8 @@ _MOST_PANELS = 40
 
 
 def draw_chart(chart: Chart, format: str = "svg") -> bytes:
-    """The picture: "svg" (to stand inside HTML, or as a file) or "png". A line of many points is thinned to what a
-    screen shows of it. ConfigError without matplotlib."""
+    """Return the picture: "svg" (to stand inside HTML, or as a file) or "png". A line of many points is thinned to what
+    a screen shows of it. ConfigError without matplotlib."""
     return draw_charts((chart,), format)
 
 

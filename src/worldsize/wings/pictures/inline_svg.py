@@ -28,7 +28,7 @@ _PAGE_COLOURS = {INK: "currentColor", PAPER: "none"}
 
 
 def read_svg(data: bytes, prefix: str) -> Element:
-    """The picture. Its ids begin with `prefix`. ValueError for what is no SVG."""
+    """Return the picture. Its ids begin with `prefix`. ValueError for what is no SVG."""
     if len(data) > _LARGEST or b"<!ENTITY" in data:
         raise ValueError("an SVG picture that is too large, or declares entities")
     try:

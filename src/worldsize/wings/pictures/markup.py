@@ -56,8 +56,8 @@ class Element(NamedTuple):
 
 
 def element(tag: str, *children: Child, **attributes: str) -> Element:
-    """An element of HTML or SVG; `class_` is the attribute `class`, `stroke_width` is `stroke-width`. Text is text,
-    whatever it holds. A link (`href`) of another kind than http, https, `#id` or a relative path is left out."""
+    """Return an element of HTML or SVG; `class_` is the attribute `class`, `stroke_width` is `stroke-width`. Text is
+    text, whatever it holds. A link (`href`) of another kind than http, https, `#id` or a relative path is left out."""
     return Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}, children)
 
 
@@ -70,7 +70,7 @@ def visible_text(text: str) -> str:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether the value loads nothing and leads to nothing but a page."""
+    """Return whether the value loads nothing and leads to nothing but a page."""
     shape = _SHAPES.get(name)
     if shape is not None:
         return value.isprintable() and shape.fullmatch(value) is not None

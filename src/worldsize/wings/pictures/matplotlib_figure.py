@@ -63,8 +63,8 @@ def figure_bytes(charts: Sequence[Chart], format: str) -> bytes:
 
 
 def _load_matplotlib() -> Any:
-    """The package. What a person's settings may break in it ends in a ConfigError; `MPLBACKEND` is not looked at. Where
-    the person's cache cannot be written, matplotlib makes a temporary one, which is removed again."""
+    """Return the package. What a person's settings may break in it ends in a ConfigError; `MPLBACKEND` is not looked
+    at. Where the person's cache cannot be written, matplotlib makes a temporary one, which is removed again."""
     import atexit
     import os
     import shutil

@@ -17,14 +17,15 @@ _FEW_SECTIONS = 2
 
 
 def make_page(title: str, *children: Child) -> bytes:
-    """The whole page, with worldsize's styles, in UTF-8: a heading, a table of contents of the sections among the
-    children, the children. A browser that shows it loads nothing and runs nothing (Content-Security-Policy)."""
+    """Return the whole page, with worldsize's styles, in UTF-8: a heading, a table of contents of the sections among
+    the children, the children. A browser that shows it loads nothing and runs nothing (Content-Security-Policy)."""
     body = render(element("main", element("h1", title), *_contents(children), *children))
     return _HEAD.format(policy=_policy(), title=render(title), style=STYLE, body=body).encode()
 
 
 def section(id: str, title: str, *children: Child) -> Element:
-    """A part of a page that links lead to (`#id`, a word of the code's own). A section within one is a lower level."""
+    """Return a part of a page that links lead to (`#id`, a word of the code's own). A section within one is a lower
+    level."""
     return element(
         "section", element("h2", title, id=id + "-heading"), *children, id=id, aria_labelledby=id + "-heading"
     )

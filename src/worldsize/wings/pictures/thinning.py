@@ -11,7 +11,7 @@ _LARGEST = 1e200
 
 
 def numbers(values: Sequence[float], positive: bool) -> Any:
-    """An array in which NaN is what cannot be drawn; `positive` for a logarithmic axis."""
+    """Return an array in which NaN is what cannot be drawn; `positive` for a logarithmic axis."""
     import numpy
 
     found = numpy.asarray(values, dtype=float).copy()
@@ -24,7 +24,7 @@ def numbers(values: Sequence[float], positive: bool) -> Any:
 
 
 def isolated(ys: Any) -> Any:
-    """The places of numbers between two that are none: no line leads there."""
+    """Return the places of numbers between two that are none: no line leads there."""
     import numpy
 
     there = numpy.concatenate(([False], numpy.isfinite(ys), [False]))
@@ -59,7 +59,7 @@ def _columns(xs: Any, columns: int, logarithmic: bool) -> Any:
 
 
 def _kept(columns: Any, ys: Any) -> Any:
-    """The places to keep: of neighbours in one column and without a gap, four; of a gap, one."""
+    """Return the places to keep: of neighbours in one column and without a gap, four; of a gap, one."""
     import numpy
 
     there = numpy.isfinite(ys)

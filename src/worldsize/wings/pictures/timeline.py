@@ -76,7 +76,7 @@ def _sound(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _colours(spans: list[Span]) -> dict[str, str]:
-    """Each kind's colour, in the order in which they appear; those beyond the palette share one."""
+    """Return each kind's colour, in the order in which they appear; those beyond the palette share one."""
     kinds = list(dict.fromkeys(span.kind for span in spans))
     own = dict(zip(kinds, PALETTE, strict=False))
     return {**own, _OTHERS: FADED} if len(kinds) > len(own) else own

@@ -41,8 +41,8 @@ _CLAIMED = {
 
 
 def make_external_compute(kind: str, function: str, make: Callable[[], Any], where: str | None) -> Compute:
-    """The compute that `make`, a `function` of the package's module, returns. Raises ConfigError where it returns
-    none."""
+    """Return the compute that `make`, a `function` of the package's module, returns. Raises ConfigError where it
+    returns none."""
     part = external_part(kind)._replace(where=where)
     made = part.call(function, make)
     owed = ("name", "capabilities", *_METHODS)
@@ -87,7 +87,7 @@ class ExternalCompute:
         return frozenset(claimed)
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute that only the compute's capabilities have."""
+        """Return an attribute that only the compute's capabilities have."""
         found = getattr(self._compute, name)
         if not callable(found):
             return found
@@ -122,7 +122,7 @@ class ExternalCompute:
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:
-        """Whether the handle can be kept in a file, and names its job when it is read from there."""
+        """Return whether the handle can be kept in a file, and names its job when it is read from there."""
         try:
             kept = json.loads(json.dumps(dict(handle)))
             return bool(handle_of(RunPaths(submission.paths.root), kept)["type"] == self._part.name)

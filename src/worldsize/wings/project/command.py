@@ -61,7 +61,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_words(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The words that come next in the name of a verb that has a schema."""
+    """Return the words that come next in the name of a verb that has a schema."""
     from worldsize.wings.project.verb_schemas import described_verbs
 
     given = list(parsed_args.what or ())
@@ -138,7 +138,7 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
 
 
 def _with_data_parallel(answers: InitAnswers, directory: str, asking: bool) -> InitAnswers:
-    """The answers with what to do about a script that would be trained by each rank on its own."""
+    """Return the answers with what to do about a script that would be trained by each rank on its own."""
     script, checks = answers.script, find_provider("checks")
     if checks is None or script is None or script.distributed or answers.nodes * answers.processes == 1:
         return answers

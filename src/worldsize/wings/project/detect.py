@@ -93,8 +93,8 @@ def _is_add_argument(call: ast.Call) -> bool:
 
 
 def _option(flag: str, call: ast.Call) -> ScriptOption | None:
-    """The option that a call adds; None for a flag without a value, and for a default that is no plain value, or no
-    text at all."""
+    """Return the option that a call adds; None for a flag without a value, and for a default that is no plain value, or
+    no text at all."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")
@@ -123,7 +123,7 @@ def _read(path: str) -> str:
 
 
 def find_slurm_cluster() -> SlurmCluster | None:
-    """The Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
+    """Return the Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
     if shutil.which("sinfo") is None:
         return None
     from worldsize.compute.slurm.cluster import partitions

@@ -35,7 +35,7 @@ class Example(NamedTuple):
     commands: str
 
     def commands_in(self, directory: str) -> str:
-        """The commands, for a copy in that directory."""
+        """Return the commands, for a copy in that directory."""
         return self.commands.replace(f"examples/{self.name}", directory)
 
 
@@ -50,7 +50,7 @@ def examples_directory() -> str:
 
 
 def read_examples(directory: str) -> list[Example]:
-    """All examples, in the order of the index."""
+    """Return all examples, in the order of the index."""
     with open(os.path.join(directory, INDEX), encoding="utf-8") as file:
         text = file.read()
     commands = dict(_COMMANDS.findall(text))
@@ -61,7 +61,7 @@ def read_examples(directory: str) -> list[Example]:
 
 
 def find_example(directory: str, name: str) -> Example:
-    """The example of that name. NotFound, with the nearest name."""
+    """Return the example of that name. NotFound, with the nearest name."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     found = {example.name: example for example in read_examples(directory)}
@@ -71,8 +71,8 @@ def find_example(directory: str, name: str) -> Example:
 
 
 def files_of(directory: str, name: str) -> dict[str, bytes]:
-    """The files of an example by their paths below it, as they are in a copy: what its job takes from the example
-    beside it lies in the copy, and no file names an environment of the checkout."""
+    """Return the files of an example by their paths below it, as they are in a copy: what its job takes from the
+    example beside it lies in the copy, and no file names an environment of the checkout."""
     files = dict(_read_files(os.path.join(directory, name)))
     for path, data in list(files.items()):
         if not path.endswith((".yml", ".ipynb")):
@@ -88,7 +88,7 @@ def files_of(directory: str, name: str) -> dict[str, bytes]:
 
 
 def _read_files(root: str) -> Iterator[tuple[str, bytes]]:
-    """Each file below `root`, but for data and what runs leave behind."""
+    """Yield each file below `root`, but for data and what runs leave behind."""
     for folder, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in _NOT_COPIED and not name.startswith("."))
         for name in sorted(files):

@@ -34,7 +34,7 @@ class InitAnswers(NamedTuple):
 
 
 def job_text(name: str, answers: InitAnswers) -> str:
-    """The text of a job file that runs as it is."""
+    """Return the text of a job file that runs as it is."""
     script = answers.script
     inputs = _inputs(script, answers.values)
     kind = "pytorch" if script is None or script.distributed else "none"
@@ -87,21 +87,21 @@ def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) ->
 
 
 def _reference(name: str, value: InputValue) -> str:
-    """The reference to an input in a command: by its variable, which has the exact value, where bash would take the
-    text for more than one word."""
+    """Return the reference to an input in a command: by its variable, which has the exact value, where bash would take
+    the text for more than one word."""
     plain = shlex.quote(str(value)) == str(value)
     return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
 
 
 def _python() -> str:
-    """The name by which ranks find Python: the directory of the Python that runs worldsize comes first on their
+    """Return the name by which ranks find Python: the directory of the Python that runs worldsize comes first on their
     PATH."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return "python" if shutil.which("python", path=path) else "python3"
 
 
 def config_text(cluster: SlurmCluster | None) -> str:
-    """The text of a valid configuration; a Slurm cluster's table is active where there is one."""
+    """Return the text of a valid configuration; a Slurm cluster's table is active where there is one."""
     mark = "" if cluster else "# "
     lines = [
         "# Where this project runs. `worldsize config show --origin` tells what holds, and why.",

@@ -19,7 +19,8 @@ _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def job_schema() -> dict[str, Any]:
-    """A schema (draft 2020-12) that every job file without problems satisfies, but for the case of fixed words."""
+    """Return a schema (draft 2020-12) that every job file without problems satisfies, but for the case of fixed
+    words."""
     schema = _mapping(JOB)
     return {
         "$schema": SCHEMA_ID,
@@ -37,7 +38,7 @@ def job_schema() -> dict[str, Any]:
 
 
 def _mapping(keys: Keys) -> dict[str, Any]:
-    """The schema of a mapping, in which a key without a value counts as absent."""
+    """Return the schema of a mapping, in which a key without a value counts as absent."""
     properties = {
         name: {"description": key.doc, "anyOf": [_value(key), {"type": "null"}]} for name, key in keys.items()
     }
@@ -85,7 +86,7 @@ def _number(kind: str, key: Key) -> dict[str, Any]:
 
 
 def _distribution(name: str) -> dict[str, Any]:
-    """The schema of one kind: its type, in upper or lower case, its keys, and whatever else Azure's own samples
+    """Return the schema of one kind: its type, in upper or lower case, its keys, and whatever else Azure's own samples
     hold."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)

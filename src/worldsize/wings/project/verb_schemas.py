@@ -15,13 +15,13 @@ _PART = "#/$defs/"
 
 
 def described_verbs() -> list[str]:
-    """The verbs that have a schema, sorted, those with an action as two words: "env list"."""
+    """Return the verbs that have a schema, sorted, those with an action as two words: "env list"."""
     return sorted(_read("verbs"))
 
 
 def verb_schema(verb: str) -> dict[str, Any]:
-    """The schema (draft 2020-12) of what the verb prints with `-o json`. It is open: later releases may add keys.
-    KeyError for a verb without one."""
+    """Return the schema (draft 2020-12) of what the verb prints with `-o json`. It is open: later releases may add
+    keys. KeyError for a verb without one."""
     schema, parts = _read("verbs")[verb], _read("$defs")
     title = {"$schema": SCHEMA_ID, "title": f"worldsize {verb} -o json"}
     needed = sorted(set(_part_names(schema, parts)))
@@ -29,7 +29,7 @@ def verb_schema(verb: str) -> dict[str, Any]:
 
 
 def find_verb(words: Sequence[str]) -> str | None:
-    """The verb with a schema that a command line, without `worldsize`, begins with; None for one without."""
+    """Return the verb with a schema that a command line, without `worldsize`, begins with; None for one without."""
     known = _read("verbs")
     return next((verb for verb in (" ".join(words[:2]), " ".join(words[:1])) if verb in known), None)
 
@@ -45,7 +45,7 @@ def _read(key: str) -> dict[str, Any]:
 
 
 def _part_names(schema: Any, parts: dict[str, Any]) -> Iterator[str]:
-    """The names of the parts that a schema refers to, and of those that they refer to."""
+    """Yield the names of the parts that a schema refers to, and of those that they refer to."""
     for value in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         yield from _part_names(value, parts)
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):

@@ -176,23 +176,24 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:
-    """The variables for the program that fetches an image: of those that `secrets:` names, only its own logins."""
+    """Return the variables for the program that fetches an image: of those that `secrets:` names, only its own
+    logins."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
     return without_variables(request.environ, withheld_variables(hidden, request.environ))
 
 
 def is_file(image: str) -> bool:
-    """Whether an image is named by a path: a file, or a directory that was unpacked."""
+    """Return whether an image is named by a path: a file, or a directory that was unpacked."""
     return image.endswith(_FILE_ENDINGS) or image.startswith(("/", "./", "../", "~"))
 
 
 def apptainer_address(image: str) -> str:
-    """An image's address as apptainer takes it: a bare name is Docker's."""
+    """Return an image's address as apptainer takes it: a bare name is Docker's."""
     return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
 
 
 def enroot_address(image: str) -> str:
-    """An image's address as enroot takes it: with a # between registry and name."""
+    """Return an image's address as enroot takes it: with a # between registry and name."""
     if is_file(image):
         return image
     name = image.removeprefix("docker://")
@@ -203,7 +204,7 @@ def enroot_address(image: str) -> str:
 
 
 def has_password(image: str) -> bool:
-    """Whether an image's address holds a user and a password."""
+    """Return whether an image's address holds a user and a password."""
     login, at, _ = image.removeprefix("docker://").partition("/")[0].rpartition("@")
     return bool(at) and ":" in login
 
@@ -220,13 +221,13 @@ def apptainer_command(
 
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """The options of the srun that starts the agents, with `binds` at their own paths."""
+    """Return the options of the srun that starts the agents, with `binds` at their own paths."""
     mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
 def _outermost_directories(binds: Sequence[str]) -> list[str]:
-    """The directories that lie in no other of them."""
+    """Return the directories that lie in no other of them."""
     found: list[str] = []
     for bind in sorted(set(binds)):
         if not any(bind == other or bind.startswith(other.rstrip("/") + "/") for other in found):

@@ -112,8 +112,8 @@ def _tar(
 
 
 def _member(entry: PackEntry, known: dict[tuple[int, int], str], places: Mapping[str, str]) -> tarfile.TarInfo:
-    """The header of an entry. `known`: the files that other members hold already, to which further names of theirs are
-    hard links; a new file is added."""
+    """Return the header of an entry. `known`: the files that other members hold already, to which further names of
+    theirs are hard links; a new file is added."""
     info = tarfile.TarInfo(entry.name)
     used = entry.name == PREFIX_DESCRIPTION  # whose time says when the environment was last used
     info.mtime = 0 if used else int(entry.status.st_mtime)
@@ -142,7 +142,8 @@ def _content(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
-    """The target of a link: relative where it leads into the environment, or into the Python that is packed with it."""
+    """Return the target of a link: relative where it leads into the environment, or into the Python that is packed with
+    it."""
     target = os.path.normpath(os.path.join(os.path.dirname(entry.path), link))
     for old, new in places.items():
         if target == old or target.startswith(old + os.sep):

@@ -29,7 +29,7 @@ class PackEntry(NamedTuple):
 
 
 def base_installation(found: ExistingEnvironment) -> str | None:
-    """The installation that a virtual environment's Python belongs to, unless it is the system's own."""
+    """Return the installation that a virtual environment's Python belongs to, unless it is the system's own."""
     if found.kind != "venv":
         return None
     python = os.path.realpath(found.python)
@@ -76,8 +76,8 @@ def base_entries(base: str) -> Iterator[PackEntry]:
 
 
 def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | None:
-    """The entry as a file that holds one of the `prefixes`; None for others. Bytecode does not count: it names its
-    source for tracebacks alone."""
+    """Return the entry as a file that holds one of the `prefixes`; None for others. Bytecode does not count: it names
+    its source for tracebacks alone."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
@@ -98,8 +98,8 @@ def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]
 
 
 def _conda_padding(prefix: str) -> dict[str, int]:
-    """The room in files of conda's packages, in bytes by path. Records that cannot be understood are skipped: a file
-    without a known room keeps the old path where the new one is longer."""
+    """Return the room in files of conda's packages, in bytes by path. Records that cannot be understood are skipped: a
+    file without a known room keeps the old path where the new one is longer."""
     rooms = {}
     directory = os.path.join(prefix, "conda-meta")
     for name in sorted(os.listdir(directory)):

@@ -35,7 +35,7 @@ from worldsize.wings.provisioning.pack import SUFFIX, pack
 
 
 def packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
-    """The environment that the packed file `path` holds. UsageError, NotFound for what is wrong with it."""
+    """Return the environment that the packed file `path` holds. UsageError, NotFound for what is wrong with it."""
     if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
     return Environment(spec, environment_of_pack(path), notices=image_notices(spec), archive=path)
@@ -151,7 +151,7 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
 
 
 def content_key(prefix: str) -> str:
-    """A key that changes when a file below `prefix` is added, removed or written. Reads no file."""
+    """Return a key that changes when a file below `prefix` is added, removed or written. Reads no file."""
     digest = hashlib.sha256(os.fsencode(prefix))
     for line in _statuses(prefix):
         digest.update(line)

@@ -99,7 +99,7 @@ class _KeptRuns:
 
 
 def _written(paths: RunPaths) -> tuple[int, int]:
-    """How many files a run, or the elements of an array, have written, and their bytes."""
+    """Return how many files a run, or the elements of an array, have written, and their bytes."""
     files = size = 0
     for root in [paths.root, *_element_roots(paths)]:
         for file in output_files(RunPaths(root)):
@@ -145,7 +145,7 @@ def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _may_go_on(run: Run) -> bool:
-    """Whether the compute still has a run whose own files do not tell. False where no file names it there."""
+    """Return whether the compute still has a run whose own files do not tell. False where no file names it there."""
     try:
         handle = run.native()
     except DamagedRun:

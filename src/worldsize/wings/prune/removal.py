@@ -68,7 +68,7 @@ def prune(
 
 
 def _has_valid_result(paths: RunPaths) -> bool:
-    """Whether a run has a result that is valid as a whole, which all readers take for its end."""
+    """Return whether a run has a result that is valid as a whole, which all readers take for its end."""
     try:
         return read_record(paths.result, status_of) is not None
     except (OSError, DamagedRun):
@@ -93,7 +93,7 @@ def _is_selected(summary: Summary, now: float, older_than: float | None, states:
 
 
 def _measure(root: str) -> int:
-    """The bytes of the files that only this run and the stored code link."""
+    """Return the bytes of the files that only this run and the stored code link."""
     total = 0
     for directory, _, names in os.walk(root):
         for name in names:

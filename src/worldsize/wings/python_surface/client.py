@@ -28,8 +28,8 @@ JobLike = Job | CommandJob | str | os.PathLike[str]
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """The job in a file; what it warns of becomes Python warnings. Raises JobError, with file and line, for one that is
-    not right."""
+    """Return the job in a file; what it warns of becomes Python warnings. Raises JobError, with file and line, for one
+    that is not right."""
     loaded = read_job_file(os.fspath(path))
     _warn(loaded.warnings)
     return loaded.job
@@ -111,8 +111,8 @@ def submit(
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
-    """The run of that id, unique beginning of it, name or directory; without one, the latest that was started from the
-    current directory. Raises NotFound where there is none; UsageError for an array of runs."""
+    """Return the run of that id, unique beginning of it, name or directory; without one, the latest that was started
+    from the current directory. Raises NotFound where there is none; UsageError for an array of runs."""
     found = _find(run, os.environ if environ is None else environ)
     if not isinstance(found, Run):
         raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
@@ -120,7 +120,8 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
 
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
-    """An array of runs, found as by `open_run`. Raises NotFound where there is none; UsageError for a single run."""
+    """Return an array of runs, found as by `open_run`. Raises NotFound where there is none; UsageError for a single
+    run."""
     found = _find(run, os.environ if environ is None else environ)
     if isinstance(found, Run):
         raise UsageError(f"{found.id} is no array of runs", None, "open_run() opens it")
@@ -188,8 +189,8 @@ def _dependencies(
 
 
 def read_job_like(job: object, caller: str) -> Job:
-    """The job that it is, makes or names by the path of its file. UsageError, which names the `caller`, for anything
-    else; JobError."""
+    """Return the job that it is, makes or names by the path of its file. UsageError, which names the `caller`, for
+    anything else; JobError."""
     if isinstance(job, CommandJob):
         built, warnings = job.build()
         _warn(warnings)

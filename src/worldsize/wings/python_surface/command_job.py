@@ -157,7 +157,7 @@ class CommandJob:
         return f"command({', '.join(texts)})"
 
     def build(self) -> tuple[Job, list[str]]:
-        """The job, and what there is to warn of. Relative paths start at the current directory.
+        """Return the job, and what there is to warn of. Relative paths start at the current directory.
 
         Raises JobError that names every problem by its key.
         """
@@ -186,7 +186,8 @@ Command = CommandJob
 
 
 def _with_key(section: str, value: Any, name: str, item: Any) -> Any:
-    """The section with this key: a dict stays one, all else becomes an object whose attributes may be changed."""
+    """Return the section with this key: a dict stays one, all else becomes an object whose attributes may be
+    changed."""
     given = {**_as_dict(value), name: item}
     if isinstance(value, dict):
         return given
@@ -282,7 +283,7 @@ def command(
     at_once: int | None = None,
     **unknown: NoReturn,
 ) -> CommandJob:
-    """A job that executes `command` on every rank; `submit()` takes it.
+    """Return a job that executes `command` on every rank; `submit()` takes it.
 
     The keywords are those of azure.ai.ml's `command`, then the other keys of a job file; None leaves one unset. `code`
     and local paths are relative to the directory that the job is submitted from. Raises JobError for a keyword that

@@ -56,7 +56,7 @@ class MLClient:
 
     @classmethod
     def from_config(cls, credential: Any = None, **_: Any) -> MLClient:
-        """The same: no file is read."""
+        """Return the same: no file is read."""
         return cls(credential)
 
     def create_or_update(
@@ -119,7 +119,8 @@ class JobOperations:
 
 
 def _with_keys(job: Job, changes: Mapping[str, Any]) -> Job:
-    """The job with these keys, read as those of `command()`. Raises JobError for a value that is none of its key."""
+    """Return the job with these keys, read as those of `command()`. Raises JobError for a value that is none of its
+    key."""
     from worldsize.jobspec.keys.job import JOB
     from worldsize.jobspec.paths import current_directory
     from worldsize.jobspec.reading.problems import Problems

@@ -44,7 +44,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 
 def _requested_gpus(job: Job) -> int | None:
-    """The GPUs of a node that the job asks its own compute for."""
+    """Return the GPUs of a node that the job asks its own compute for."""
     count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
     if count is not None:
         return count or None

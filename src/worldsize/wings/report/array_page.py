@@ -39,7 +39,7 @@ _TABLE = 4 << 20
 
 
 def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
-    """The page of an array, as HTML in UTF-8. Raises ConfigError where this installation is without the wing
+    """Return the page of an array, as HTML in UTF-8. Raises ConfigError where this installation is without the wing
     `pictures`."""
     pictures = provider("pictures")
     makers: list[tuple[str, str, Callable[[], list[Child]]]] = [
@@ -100,7 +100,7 @@ def _took_text(status: Status) -> str:
 
 
 def _last_values(array: RunArray, number: int) -> Mapping[str, str]:
-    """The last value of each name that an element has logged, of the lowest rank that did."""
+    """Return the last value of each name that an element has logged, of the lowest rank that did."""
     metrics = find_provider("metrics")
     if metrics is None:
         return {}
@@ -136,7 +136,7 @@ def _trials(pictures: Any, array: RunArray) -> list[Child]:
 
 
 def _csv_rows(path: str) -> Iterator[list[str]]:
-    """The rows of the table, each as long as the first; none where it cannot be read."""
+    """Yield the rows of the table, each as long as the first; none where it cannot be read."""
     try:
         text = read_text(path, _TABLE, mask_text)
     except OSError:

@@ -63,7 +63,7 @@ def report(options: argparse.Namespace) -> int:
 def make_report(
     runs: Run | RunArray, statuses: Sequence[Status], log_lines: int, every_variable: bool = False
 ) -> bytes:
-    """The page. UsageError for another user's run with links that lead out of it."""
+    """Return the page. UsageError for another user's run with links that lead out of it."""
     from worldsize.wings.report.links import refuse_links_out
 
     if not runs.is_own:

@@ -78,14 +78,14 @@ class RunFacts(NamedTuple):
         return {each.rank: each for node in self.nodes if node.exit for each in node.exit.ranks}
 
     def failed_ranks(self) -> list[int]:
-        """The first rank that failed, then the others that ended with an error by themselves."""
+        """Return the first rank that failed, then the others that ended with an error by themselves."""
         first = [self.status.failure.rank] if self.status.failure and self.status.failure.rank is not None else []
         others = (each.rank for each in self.rank_exits().values() if each.code and not each.stopped)
         return list(dict.fromkeys([*first, *others]))
 
 
 def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = False) -> RunFacts:
-    """The facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
+    """Return the facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
     plan, metrics = _plan_of(run), find_provider("metrics")
     return RunFacts(
         run=run,
@@ -104,7 +104,7 @@ def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = 
 
 
 def _is_small_run(plan: Plan | None) -> bool:
-    """Whether there is time to read what every rank has logged."""
+    """Return whether there is time to read what every rank has logged."""
     return plan is None or plan.world_size <= _LOGGING_RANKS
 
 

@@ -42,7 +42,7 @@ def _is_below(path: str, directory: str) -> bool:
 
 
 def _links(root: str) -> Iterator[str]:
-    """The path of each link, and "" for each other entry, of the files that pages may show."""
+    """Yield the path of each link, and "" for each other entry, of the files that pages may show."""
     waiting = [root]
     while waiting:
         directory = waiting.pop()

@@ -51,7 +51,7 @@ PARTS = (
 
 
 def run_page(facts: RunFacts) -> bytes:
-    """The page of a run, as HTML in UTF-8."""
+    """Return the page of a run, as HTML in UTF-8."""
     pictures = facts.pictures
     sections = [
         each for part in PARTS for each in make_section(pictures, part.name, part.title, partial(part.make, facts))
@@ -62,7 +62,7 @@ def run_page(facts: RunFacts) -> bytes:
 
 
 def make_section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
-    """The section, with one sentence in it where it cannot be made; nothing where it would be empty."""
+    """Return the section, with one sentence in it where it cannot be made; nothing where it would be empty."""
     try:
         children = make()
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:

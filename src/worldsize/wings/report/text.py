@@ -27,24 +27,24 @@ def time_text(seconds: Any) -> str:
 
 
 def code_text(code: int) -> str:
-    """An exit code in words: "0", "1", "137 (SIGKILL)"."""
+    """Return an exit code in words: "0", "1", "137 (SIGKILL)"."""
     name = signal_name(code)
     return f"{code} ({name})" if name else str(code)
 
 
 def value_text(value: Any, most: int = _CELL) -> str:
-    """A value of JSON's kinds, at most `most` characters of it; "" for None."""
+    """Return a value of JSON's kinds, at most `most` characters of it; "" for None."""
     text = "" if value is None else value if isinstance(value, str) else str(value)
     return shorten(text, most)
 
 
 def shorten(text: str, most: int = _CELL) -> str:
-    """The text's beginning, and how much of it is left out."""
+    """Return the text's beginning, and how much of it is left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
 def filled_columns(headers: Sequence[str], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """The columns that are not empty in every row."""
+    """Return the columns that are not empty in every row."""
     kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
     return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
@@ -56,7 +56,7 @@ def pairs_of(value: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
-    """The first `most` bytes of a regular file as text, masked, and how many are left out. OSError."""
+    """Return the first `most` bytes of a regular file as text, masked, and how many are left out. OSError."""
     with open(open_regular_file(path), "rb") as file:
         size, data = os.fstat(file.fileno()).st_size, file.read(most)
     if size <= len(data):

@@ -99,8 +99,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _environ(settings: ComputeSettings) -> dict[str, str]:
-    """The variables of the tests' clients, which have homes of their own. ConfigError where a password is needed that
-    none of them holds: nobody can type it for each of the tests."""
+    """Return the variables of the tests' clients, which have homes of their own. ConfigError where a password is needed
+    that none of them holds: nobody can type it for each of the tests."""
     from worldsize.trust.procfs import PASSWORD_VARIABLE, with_password
 
     environ = with_password(os.environ)
@@ -112,8 +112,8 @@ def _environ(settings: ComputeSettings) -> dict[str, str]:
 
 
 def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a client with another home that runs jobs in this workspace: those of `environ`, and where the
-    sign-in at Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
+    """Return the variables of a client with another home that runs jobs in this workspace: those of `environ`, and
+    where the sign-in at Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
     if not settings.options.get("environment"):
         where = f"compute.{settings.name}.environment"
         raise ConfigError("the tests' jobs need an environment to run in", where, 'environment = "azureml:NAME@latest"')

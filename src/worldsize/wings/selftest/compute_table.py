@@ -13,7 +13,7 @@ _ELSEWHERE = ("name", "options", "runs_dir", "data_dir", "envs_dir")
 
 
 def table_of(settings: ComputeSettings, runs_dir: str | None) -> str:
-    """The table `[compute.NAME]`, with its runs in `runs_dir`, or in the home for None."""
+    """Return the table `[compute.NAME]`, with its runs in `runs_dir`, or in the home for None."""
     fields = {name: value for name, value in settings._asdict().items() if name not in _ELSEWHERE}
     said = {name: value for name, value in fields.items() if value is not False and value not in (None, ())}
     keys = {**said, **settings.options, **({"runs_dir": runs_dir} if runs_dir else {})}
@@ -35,5 +35,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string of TOML: as in JSON, but for what stands outside the basic plane, and DEL."""
+    """Return a basic string of TOML: as in JSON, but for what stands outside the basic plane, and DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

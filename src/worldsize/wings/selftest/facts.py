@@ -47,13 +47,14 @@ def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
 
 
 def kernel(release: str) -> str:
-    """The numbers of a release, `5.15.0-1042` of `5.15.0-1042-azure`: what follows may be a name of the site's own."""
+    """Return the numbers of a release, `5.15.0-1042` of `5.15.0-1042-azure`: what follows may be a name of the site's
+    own."""
     found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
     return found[0] if found else ""
 
 
 def first_line(words: tuple[str, ...]) -> str:
-    """The first line that a program prints; "" where it is missing, fails or takes too long."""
+    """Return the first line that a program prints; "" where it is missing, fails or takes too long."""
     import subprocess
 
     environ = {**os.environ, "LC_ALL": "C"}
@@ -73,7 +74,7 @@ def _package_version(name: str) -> str:
 
 
 def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """The kind of the file system that a path is on, such as "nfs4"; "" where the kernel does not tell."""
+    """Return the kind of the file system that a path is on, such as "nfs4"; "" where the kernel does not tell."""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -112,7 +113,7 @@ def _own_names() -> set[str]:
 
 
 def with_short_names(names: Iterable[str]) -> set[str]:
-    """The names, and what stands before their first dot."""
+    """Return the names, and what stands before their first dot."""
     return {way for name in names if name for way in (name, name.partition(".")[0])}
 
 
@@ -140,8 +141,8 @@ def node_names(compute: Compute) -> list[str]:
 
 
 def usable_nodes(compute: Compute) -> int | None:
-    """How many nodes start runs; None where the compute does not tell, or makes as many as a run asks for. ConfigError
-    and SubmitRejected of a service that would take no job."""
+    """Return how many nodes start runs; None where the compute does not tell, or makes as many as a run asks for.
+    ConfigError and SubmitRejected of a service that would take no job."""
     if "local" in compute.capabilities:
         return None
     if NODE_LIMIT in compute.capabilities:

@@ -77,7 +77,7 @@ class Lane:
             )
 
     def read_news(self) -> list[dict[str, Any]]:
-        """The events that are new, whole lines alone."""
+        """Return the events that are new, whole lines alone."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self._seen)
@@ -99,15 +99,15 @@ class Lane:
                 self.process.wait()
 
     def last_words(self) -> str:
-        """The last line of what pytest printed."""
+        """Return the last line of what pytest printed."""
         with open(self.log, errors="replace") as file:
             lines = file.read()[-10_000:].strip().splitlines()
         return lines[-1] if lines else ""
 
 
 def lane_environ(environ: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variables of a pytest that loads no plugins of the user's, takes no options of theirs, and leaves no compiled
-    file among the sources."""
+    """Return the variables of a pytest that loads no plugins of the user's, takes no options of theirs, and leaves no
+    compiled file among the sources."""
     kept = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     searched = [os.path.abspath(each) for each in kept.get("PYTHONPATH", "").split(os.pathsep) if each]

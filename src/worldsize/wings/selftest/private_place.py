@@ -51,7 +51,7 @@ _SIGN_IN = (
 
 
 def make_private_place(config: Config, settings: ComputeSettings) -> str:
-    """A new directory in the compute's directory of runs, or in the home where it has none. StorageError."""
+    """Return a new directory in the compute's directory of runs, or in the home where it has none. StorageError."""
     base = settings.own_runs_dir or config.home
     try:
         os.makedirs(os.path.dirname(base), exist_ok=True)
@@ -62,7 +62,8 @@ def make_private_place(config: Config, settings: ComputeSettings) -> str:
 
 
 def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of the suite's `Target`, as JSON. `environ` names variables alone: no file holds their values."""
+    """Return the fields of the suite's `Target`, as JSON. `environ` names variables alone: no file holds their
+    values."""
     kind = settings.type
     kept = (*_KEPT, *(_SIGN_IN if kind == "azureml" else ()))
     return {

@@ -69,8 +69,8 @@ class Known(NamedTuple):
 
 
 def redact(text: str, known: Known, names: dict[str, str] | None = None) -> str:
-    """The text without anything of `known`, and without what looks like an e-mail, an address, a path or a token.
-    `names` keeps what each host is called, from text to text. What is redacted already stays as it is."""
+    """Return the text without anything of `known`, and without what looks like an e-mail, an address, a path or a
+    token. `names` keeps what each host is called, from text to text. What is redacted already stays as it is."""
     names = {} if names is None else names
     for _ in range(_ROUNDS):
         former, text = text, _redact_once(text, known, names)
@@ -122,7 +122,7 @@ def _without_hosts(text: str, hosts: Collection[str], names: dict[str, str]) -> 
 
 
 def _one_of(values: object) -> str:
-    """A pattern for any of the values as a word, the longest first; "" for none."""
+    """Return a pattern for any of the values as a word, the longest first; "" for none."""
     found = sorted({value for value in values if value}, key=lambda value: (-len(value), value))  # type: ignore[attr-defined]
     return _BEFORE + "(?:" + "|".join(map(re.escape, found)) + ")" + _AFTER if found else ""
 

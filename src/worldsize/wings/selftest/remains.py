@@ -23,8 +23,8 @@ _MOST = 1_000_000
 
 
 def handles_below(directory: str) -> list[Handle]:
-    """The native ids in all run directories below `directory`, each once. What cannot be read is left out: a test may
-    damage files on purpose."""
+    """Return the native ids in all run directories below `directory`, each once. What cannot be read is left out: a
+    test may damage files on purpose."""
     found: dict[str, Handle] = {}
     for folder, _, names in os.walk(directory):
         for name in set(_FILES) & set(names):

@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 def make_report(
     compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[Verdict], known: Known, **more: Any
 ) -> dict[str, Any]:
-    """The report as a tree. Texts of others (versions, reasons, the compute's name, the note) are redacted."""
+    """Return the report as a tree. Texts of others (versions, reasons, the compute's name, the note) are redacted."""
     names: dict[str, str] = {}
     order = {outcome: number for number, outcome in enumerate(("failed", "not run", "skipped", "passed"))}
     counts = Counter(result.outcome for result in results)
@@ -54,7 +54,7 @@ def _clean(value: Any, known: Known, names: dict[str, str]) -> Any:
 
 
 def leaks_of(report: Mapping[str, Any], known: Known) -> list[str]:
-    """The kinds of secrets that are in the report's texts after all."""
+    """Return the kinds of secrets that are in the report's texts after all."""
     return sorted({kind for text in _texts(report) for kind in leaks(text, known)})
 
 
@@ -67,7 +67,7 @@ def _texts(report: Mapping[str, Any]) -> list[str]:
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
-    """The report for people."""
+    """Return the report for people."""
     compute, counts = report["compute"], report["counts"]
     kind = "simulated" if compute["simulated"] else "real"
     lines = [f"# Self-test of {compute['name']} ({compute['type']}, {kind}), {report['date']}", ""]

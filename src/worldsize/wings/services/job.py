@@ -14,8 +14,8 @@ _STARTED = {"tensorboard": "tensor_board", "jupyterlab": "jupyter_lab"}
 
 
 def service_plans(job: Job) -> dict[str, dict[str, Any]]:
-    """The services that the first node's agent is to start, by name: `type`, and `port` and `log_dir` where the job
-    says them; older files say the latter as `properties.logDir`."""
+    """Return the services that the first node's agent is to start, by name: `type`, and `port` and `log_dir` where the
+    job says them; older files say the latter as `properties.logDir`."""
     found = {}
     for name, service in job.services.items():
         kind = _STARTED.get(_plain_type(service))
@@ -28,7 +28,7 @@ def service_plans(job: Job) -> dict[str, dict[str, Any]]:
 
 
 def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """A notice for each service that does not start, or that the job wants on all nodes."""
+    """Return a notice for each service that does not start, or that the job wants on all nodes."""
     found = []
     for name, service in job.services.items():
         if _plain_type(service) not in _STARTED:

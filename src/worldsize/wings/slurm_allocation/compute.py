@@ -43,7 +43,7 @@ class AllocationCompute(SlurmCompute):
     capabilities = frozenset(("exec", "nodes", "script", "steps"))
 
     def facts(self, job: Job) -> ComputeFacts:
-        """The allocation's own GPUs, where Slurm tells how many."""
+        """Return the allocation's own GPUs, where Slurm tells how many."""
         gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
         facts = super().facts(job)
         return facts if gpus is None else facts._replace(gpus_per_node=gpus)
@@ -142,7 +142,7 @@ class AllocationCompute(SlurmCompute):
         return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
 
     def _step(self, handle: Handle) -> str | None:
-        """The id of the run's step, which has the run's name."""
+        """Return the id of the run's step, which has the run's name."""
         asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
         try:
             steps = [line.split(None, 1) for line in self._run(asked).splitlines()]

@@ -47,14 +47,15 @@ def explain(row: JobRow, now: float) -> WaitExplanation:
 
 
 def is_worth_trying(row: JobRow) -> bool:
-    """Whether other options could help: not if the job waits for another job, a time or a release."""
+    """Return whether other options could help: not if the job waits for another job, a time or a release."""
     return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
 
 
 def find_earlier_starts(
     row: JobRow, partitions: Iterable[PartitionRow], trial: StartEstimator, now: float
 ) -> list[Change]:
-    """The changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it is.
+    """Return the changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it
+    is.
 
     An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
     """
@@ -73,8 +74,8 @@ def find_earlier_starts(
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
-    """The changes that are worth a trial, alternately shorter times and other partitions that have the nodes (with
-    their time)."""
+    """Return the changes that are worth a trial, alternately shorter times and other partitions that have the nodes
+    (with their time)."""
     times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
     others = []
     own = row.partition.split(",")
@@ -89,8 +90,8 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
 
 
 def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstimator:
-    """A function that estimates the start of this batch script with changed options: None where Slurm would refuse
-    them, and where it does not answer."""
+    """Return a function that estimates the start of this batch script with changed options: None where Slurm would
+    refuse them, and where it does not answer."""
 
     def estimate_start(change: Mapping[str, str]) -> float | None:
         argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
@@ -109,7 +110,7 @@ def parse_start_estimate(text: str) -> float | None:
 
 
 def change_words(change: Mapping[str, str], wait: float) -> str:
-    """A change in words: "slurm.partition short with slurm.time 00:30:00: at once"."""
+    """Return a change in words: "slurm.partition short with slurm.time 00:30:00: at once"."""
     options = " with ".join(f"slurm.{name} {value}" for name, value in change.items())
     return "{}: {}".format(options, "at once" if wait < _LEAST_GAIN else f"in {span(wait)}")
 

@@ -22,7 +22,8 @@ _SHORTEST_ANSWER = 2.0
 
 
 def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
-    """The cluster's nodes. `configured`: the partitions that runs of the compute go to; none: the cluster's default."""
+    """Return the cluster's nodes. `configured`: the partitions that runs of the compute go to; none: the cluster's
+    default."""
     run = partial(run_slurm, environ=environ)
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
     defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
@@ -72,7 +73,7 @@ def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozense
 
 
 def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
-    """The changes that would start the job sooner, tried until the deadline; none where Slurm does not tell its
+    """Return the changes that would start the job sooner, tried until the deadline; none where Slurm does not tell its
     partitions."""
     run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
     try:

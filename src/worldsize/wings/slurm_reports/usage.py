@@ -19,8 +19,8 @@ _HOUR = 3600.0
 
 
 def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
-    """The usage for every id asked; None where accounting has not noted the end, or nothing was used. Raises as `run`
-    does where accounting is off or does not answer.
+    """Return the usage for every id asked; None where accounting has not noted the end, or nothing was used. Raises as
+    `run` does where accounting is off or does not answer.
 
     Accounting lags by seconds: it notes the end first, then the CPU time.
     """
@@ -32,7 +32,7 @@ def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, 
 
 
 def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
-    """The usage of all attempts of one job, without those of an older job of the same number."""
+    """Return the usage of all attempts of one job, without those of an older job of the same number."""
     if not attempts:
         return None
     last = max(attempts, key=lambda record: record.row.submitted or 0)

@@ -43,7 +43,8 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """The errors that are raised for damaged archives; gzip and bz2 raise errors of the system without a number."""
+    """Return the errors that are raised for damaged archives; gzip and bz2 raise errors of the system without a
+    number."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
@@ -72,7 +73,7 @@ def _untar(path: str, place: ConfinedDirectory, count: Callable[[int], None]) ->
 
 
 def _bounded_member() -> Any:
-    """A class for members of archives of others. tarfile reads names and attributes before a member into memory,
+    """Return a class for members of archives of others. tarfile reads names and attributes before a member into memory,
     whatever their size: here more than a megabyte of them is a ReadError."""
     import tarfile as tar
 

@@ -124,7 +124,7 @@ class ConfinedDirectory:
                 os.utime(directory, (mtime, mtime))
 
     def _parts(self, name: str) -> Parts:
-        """The components of a name, as it reads; none for the top."""
+        """Return the components of a name, as it reads; none for the top."""
         path = os.path.normpath(name or ".")
         if os.path.isabs(name) or path.split("/")[0] == "..":
             raise UnsafeEntry(errno.EPERM, "a name in it leads out of it", name)
@@ -176,7 +176,7 @@ class ConfinedDirectory:
         return os.open(part, _OPEN, dir_fd=above)
 
     def _with_path(self, error: OSError, name: str) -> Exception:
-        """The error with the whole path; ImpossibleEntry where the names are at fault, and not the disk."""
+        """Return the error with the whole path; ImpossibleEntry where the names are at fault, and not the disk."""
         if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):

@@ -37,7 +37,7 @@ def is_web(uri: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """The name that a file of this URI gets here."""
+    """Return the name that a file of this URI gets here."""
     name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
     return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
 
@@ -222,7 +222,7 @@ class DataStore(ContentStore):
 
 
 def _is_open_to_others(uri: str) -> bool:
-    """Whether others could answer in the place of the server: by http, unless that is this machine."""
+    """Return whether others could answer in the place of the server: by http, unless that is this machine."""
     parts = urlsplit(uri)
     host = parts.hostname or ""
     return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")

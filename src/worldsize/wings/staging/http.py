@@ -151,7 +151,7 @@ def _conditions(have: FileVersion | None, start: int, known: FileVersion | None)
 
 
 def _resumable_version(part: str) -> FileVersion | None:
-    """The version of the file that lies in `part`; None where nothing lies there that can be continued."""
+    """Return the version of the file that lies in `part`; None where nothing lies there that can be continued."""
     try:
         value = read_json(part + ".json")
         return FileVersion(**value) if value and os.path.exists(part) else None
@@ -160,7 +160,7 @@ def _resumable_version(part: str) -> FileVersion | None:
 
 
 def _version(answer: Any, start: int) -> FileVersion:
-    """The version that an answer tells; its size is that of the whole file, where the server says it."""
+    """Return the version that an answer tells; its size is that of the whole file, where the server says it."""
     length = parse_digits(answer.headers.get("Content-Length"))
     size = None if length is None else length + start
     return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), size)
@@ -250,14 +250,14 @@ def _error_text(error: object) -> str:
 
 
 def display_url(url: str) -> str:
-    """The URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
+    """Return the URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")
 
 
 def without_user(url: str) -> tuple[str, str]:
-    """The URL without user and password, and the header that stands for them, or ""."""
+    """Return the URL without user and password, and the header that stands for them, or ""."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if not at:

@@ -143,7 +143,8 @@ class Hub:
 
 
 def _parse_blob(sibling: dict[str, Any]) -> Blob:
-    """A file's content by the hub's list. ValueError for a name that is no checksum: it becomes a file's name."""
+    """Return a file's content by the hub's list. ValueError for a name that is no checksum: it becomes a file's
+    name."""
     large = sibling.get("lfs")
     name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
     return Blob(_parse_checksum(name), int(size or 0))
@@ -160,7 +161,7 @@ def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _checksum(path: str, name: str) -> str:
-    """The checksum of a file, of the kind that `name` is: sha256 of the content, or git's sha1 of a blob."""
+    """Return the checksum of a file, of the kind that `name` is: sha256 of the content, or git's sha1 of a blob."""
     if len(name) == 64:
         return file_digest(path)
     return file_digest(path, digest=hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False))
@@ -173,7 +174,7 @@ def _hint(what: str, repo: HubRepo) -> str | None:
 
 
 def _token(environ: Mapping[str, str]) -> str:
-    """The token that the hub's library would use; "" where there is none, or its file cannot be read."""
+    """Return the token that the hub's library would use; "" where there is none, or its file cannot be read."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environ.get(name):
             return environ[name].strip()

@@ -31,7 +31,7 @@ def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """The request with what its inputs' URIs name, here. UsageError and WorldsizeError name the input."""
+    """Return the request with what its inputs' URIs name, here. UsageError and WorldsizeError name the input."""
     wanted = [(name, value) for name, value in data_inputs(dry.job) if is_remote(value.path or "") or value.sha256]
     data = DataStore(data_directory(request.config, dry.plan.compute), progress)
     found = {}
@@ -50,7 +50,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str) -> WorldsizeError:
-    """The same error, at the input's place in the job."""
+    """Return the same error, at the input's place in the job."""
     said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
     key = f"inputs.{name}.{said}"
     what = f"{error.where}: {error.what}" if error.where else error.what

@@ -156,7 +156,7 @@ class RemoteFiles:
 
 
 def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
-    """The address of the service that is asked for a URI, where its name or a variable tells."""
+    """Return the address of the service that is asked for a URI, where its name or a variable tells."""
     parts = urlsplit(_to_adlfs_address(uri))
     if parts.scheme in ("abfs", "abfss") and parts.username and "." in (parts.hostname or ""):
         return f"https://{parts.hostname}"

@@ -37,13 +37,14 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _secrets(job: Job, environ: Mapping[str, str]) -> list[str]:
-    """The secret values that the job's requirements ask for: pip repeats them in an address that it cannot reach."""
+    """Return the secret values that the job's requirements ask for: pip repeats them in an address that it cannot
+    reach."""
     asked = variables_of_requirements(staging_spec_of(job.stage).wheels)
     return secret_values({name: environ[name] for name in asked if name in environ}, job.secrets)
 
 
 def _python(plan: Plan, environ: Mapping[str, str]) -> str:
-    """The interpreter that `python` means in the job's command, on this machine."""
+    """Return the interpreter that `python` means in the job's command, on this machine."""
     import sys
     from shutil import which
 

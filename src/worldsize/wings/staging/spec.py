@@ -66,7 +66,7 @@ class StagingSpec(NamedTuple):
 
 
 def staging_spec_of(values: Mapping[str, Any]) -> StagingSpec:
-    """The spec that the mapping describes. ValueError: "key: what is wrong"."""
+    """Return the spec that the mapping describes. ValueError: "key: what is wrong"."""
     torch = [_torch(text) for text in values.get("torch_hub", ())]
     return StagingSpec(
         tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),

@@ -71,7 +71,7 @@ def _holds_object(path: str) -> bool:
 
 
 def make_search(job: Job) -> Search:
-    """The search that the job's `autotune` asks for. Raises PlanError where no trials can be made of it."""
+    """Return the search that the job's `autotune` asks for. Raises PlanError where no trials can be made of it."""
     said = job.autotune or {}
     if job.batch_script is not None:
         raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
@@ -96,8 +96,8 @@ def make_search(job: Job) -> Search:
 
 
 def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) -> tuple[ElementValues, ...]:
-    """Each combination; where there are more, `most` of them, the same each time. Micro-batches grow from one to the
-    next, so that those after one that does not fit into memory can be left out. Raises PlanError for too many."""
+    """Return each combination; where there are more, `most` of them, the same each time. Micro-batches grow from one to
+    the next, so that those after one that does not fit into memory can be left out. Raises PlanError for too many."""
     from math import prod
 
     sizes = {name: sorted(search[name], key=_size) for name in search if name in _MICRO_BATCHES}
@@ -114,7 +114,7 @@ def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) ->
 
 
 def _combination(values: Mapping[str, Sequence[Literal]], number: int) -> ElementValues:
-    """The combination of this number, from 0, of which the last name varies fastest."""
+    """Return the combination of this number, from 0, of which the last name varies fastest."""
     found: dict[str, Literal] = {}
     for name in reversed(list(values)):
         number, place = divmod(number, len(values[name]))

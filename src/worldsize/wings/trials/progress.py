@@ -32,7 +32,8 @@ class SearchProgress(ArrayProgress):
 
 
 def best_lines(array: RunArray) -> list[str]:
-    """The best trial so far, and where the configuration and the table of all are; nothing before one was measured."""
+    """Return the best trial so far, and where the configuration and the table of all are; nothing before one was
+    measured."""
     search = array.array.search or {}
     best = best_result(read_results(array.directory, array.array), search["goal"])
     if best is None:

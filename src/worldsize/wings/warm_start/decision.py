@@ -47,7 +47,7 @@ def _doubt_about_plan(plan: Plan, image: str | None) -> str:
 
 
 def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
-    """The start by what the script imports at its top."""
+    """Return the start by what the script imports at its top."""
     said = command.script or command.module
     if said not in (command_text(job.argv) if job.argv else job.command):
         return RankStart(reason=f"an input names {said}")  # runs of an array, which have one plan, may have others

@@ -18,9 +18,9 @@ _SETTERS = ("clear", "pop", "popitem", "setdefault", "update")
 
 
 def preloadable(source: str | bytes) -> tuple[str, ...]:
-    """The modules that can be imported before the script begins, in its own order. Only the statements at its top
-    count, as long as they are imports of the standard library or of safe modules: whatever stands above an import may
-    change what the import does. SyntaxError, ValueError for what is no Python."""
+    """Return the modules that can be imported before the script begins, in its own order. Only the statements at its
+    top count, as long as they are imports of the standard library or of safe modules: whatever stands above an import
+    may change what the import does. SyntaxError, ValueError for what is no Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
@@ -44,7 +44,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _leading_imports(tree: ast.Module) -> Iterator[str]:
-    """The names of the modules that are imported before any other statement than texts."""
+    """Yield the names of the modules that are imported before any other statement than texts."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -55,7 +55,7 @@ def _leading_imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _names_optimizers(tree: ast.Module) -> bool:
-    """Whether the script speaks of `torch.optim`, in an import or as an attribute."""
+    """Return whether the script speaks of `torch.optim`, in an import or as an attribute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == _OPTIMIZERS:
             return True
@@ -68,8 +68,8 @@ def _names_optimizers(tree: ast.Module) -> bool:
 
 
 def _sets_variables(tree: ast.Module) -> bool:
-    """Whether the script changes os.environ, but for what no compiler of torch reads. What optimizers import reads
-    hundreds of variables as it is imported, in a plain start after the script has set them."""
+    """Return whether the script changes os.environ, but for what no compiler of torch reads. What optimizers import
+    reads hundreds of variables as it is imported, in a plain start after the script has set them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _is_environ(node.value):
             name = node.slice.value if isinstance(node.slice, ast.Constant) else None

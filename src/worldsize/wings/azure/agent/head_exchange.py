@@ -180,7 +180,7 @@ def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
 
 
 def _read_line(connection: socket.socket) -> bytes:
-    """The first line; what there is of it where the other side ends, or says too much."""
+    """Return the first line; what there is of it where the other side ends, or says too much."""
     line, deadline = b"", time.monotonic() + _PATIENCE
     while b"\n" not in line and len(line) < _LONGEST and time.monotonic() < deadline:
         more = connection.recv(_LONGEST)
@@ -196,7 +196,7 @@ def _question(nonce: bytes, node_rank: int, key: bytes) -> bytes:
 
 
 def _member_of(line: bytes, key: bytes) -> int | None:
-    """The node that asks; None for who is none."""
+    """Return the node that asks; None for who is none."""
     node_rank = parse_digits(line[_NONCE + _MAC :].decode("ascii", "replace"))
     if node_rank is None or not _is_nonce(line[:_NONCE]):
         return None
@@ -232,6 +232,6 @@ def _mac(key: bytes, text: bytes) -> bytes:
 
 
 def _crossed(text: bytes, key: bytes, nonces: bytes) -> bytes:
-    """The text hidden by a pad that these nonces alone have; what is hidden so, as it was."""
+    """Return the text hidden by a pad that these nonces alone have; what is hidden so, as it was."""
     pads = (_mac(key, b"pad%d" % number + nonces) for number in range(len(text) // sha256().digest_size + 1))
     return bytes(each ^ other for each, other in zip(text, b"".join(pads)))

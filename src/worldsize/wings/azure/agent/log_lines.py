@@ -70,7 +70,7 @@ class LogLines:
         self._key: bytes = blake2b(key).digest()
 
     def marked_lines(self, piece: Piece) -> Iterator[bytes]:
-        """The piece as lines with their ends; one where it is empty."""
+        """Yield the piece as lines with their ends; one where it is empty."""
         at = 0
         while at < len(piece.data) or at == 0:
             part = _first_part(piece.data, at)
@@ -145,7 +145,7 @@ class LogLines:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """The lines with their ends, which are line feeds alone."""
+    """Yield the lines with their ends, which are line feeds alone."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
@@ -154,7 +154,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _is_printable(line: bytes) -> bool:
-    """Whether a line can stand in a text log as it is, whatever handles that: not one without its end."""
+    """Return whether a line can stand in a text log as it is, whatever handles that: not one without its end."""
     if len(line) > _MOST_TEXT or not line.endswith(b"\n"):
         return False
     try:
@@ -178,7 +178,7 @@ def _first_part(data: bytes, at: int) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """The bytes as a text of JSON; none where they are no text, or too long when escaped."""
+    """Return the bytes as a text of JSON; none where they are no text, or too long when escaped."""
     try:
         text = _json(data.decode())
     except UnicodeDecodeError:
@@ -187,7 +187,7 @@ def _text(data: bytes) -> bytes:
 
 
 def _encoded(data: bytes) -> tuple[bytes, bytes]:
-    """The name of the key, and its value as JSON."""
+    """Return the name of the key, and its value as JSON."""
     text = _text(data)
     return (b"text", text) if text else (b"data", b'"%s"' % b2a_base64(data, newline=False))
 

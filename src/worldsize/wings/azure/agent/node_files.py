@@ -58,7 +58,7 @@ class NodeFiles:
         return self._rank_logs.get(name)
 
     def _is_process_log(self, name: str) -> bool:
-        """Whether it is the log of the agent, a launcher or a service, which have names of their own."""
+        """Return whether it is the log of the agent, a launcher or a service, which have names of their own."""
         if not name.startswith(self._log_start) or not name.endswith(self._log_end):
             return False
         letters = name[len(self._log_start) : -len(self._log_end)].replace("_", "").replace("-", "")
@@ -67,7 +67,7 @@ class NodeFiles:
 
 
 def is_replaced(name: str) -> bool:
-    """Whether such a file comes into being as a whole; the others grow."""
+    """Return whether such a file comes into being as a whole; the others grow."""
     return name.endswith(_WHOLE)
 
 

@@ -120,7 +120,7 @@ class Relay:
     # looking and reading
 
     def _look(self, directory: str) -> list[_Found]:
-        """The node's own regular files in a directory of the attempt: links are none."""
+        """Return the node's own regular files in a directory of the attempt: links are none."""
         start = f"{directory}/" if directory else ""
         try:
             with Descriptor(self._open_directory(directory)) as place, os.scandir(place) as entries:
@@ -187,7 +187,8 @@ class Relay:
         return is_cut
 
     def _takes_all(self, sent: _Sent, data: bytes, holds: bool, is_cut: bool) -> bool:
-        """Whether a last line without its end goes, too: where it has waited long enough, or is too long to wait."""
+        """Return whether a last line without its end goes, too: where it has waited long enough, or is too long to
+        wait."""
         end = data.rfind(b"\n") + 1
         if end == len(data) or (is_cut and end == 0) or (not holds and not is_cut) or (end == 0 and self._is_due(sent)):
             sent.since = None

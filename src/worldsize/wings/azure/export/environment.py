@@ -41,7 +41,7 @@ _NOT_THERE = {
 
 
 def export_environment(environment: str | Mapping[str, Any] | None, base: str) -> tuple[object, list[ExportRow]]:
-    """The value of `environment:` in Azure's file, and the rows on it. Paths are relative to `base`."""
+    """Return the value of `environment:` in Azure's file, and the rows on it. Paths are relative to `base`."""
     if environment is None:
         return None, [
             _impossible("environment", "is missing, and Azure needs one: name an image, a conda file, or azureml:NAME")
@@ -105,7 +105,7 @@ def _with_image(tree: dict[str, Any], rows: list[ExportRow]) -> tuple[dict[str, 
 
 
 def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
-    """A conda file by its path; requirements of pip as a conda file in the job file."""
+    """Return a conda file by its path; requirements of pip as a conda file in the job file."""
     if path.endswith((".yml", ".yaml")):
         return _relative(path, base), []
     if not path.endswith((".txt", ".in")):
@@ -130,7 +130,7 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
 
 
 def pip_problems(lines: Sequence[str]) -> list[ExportRow]:
-    """The lines that a file may not have: with a password or a token, or with a path of this machine."""
+    """Return the lines that a file may not have: with a password or a token, or with a path of this machine."""
     rows = []
     for line in lines:
         if mask_text(line) != line:
@@ -148,7 +148,8 @@ def _is_local(line: str) -> bool:
 
 
 def _conda_tree(spec: EnvironmentSpec) -> dict[str, Any]:
-    """The content of a conda file. Without a channel it names conda-forge, since conda would take its own default."""
+    """Return the content of a conda file. Without a channel it names conda-forge, since conda would take its own
+    default."""
     dependencies: list[Any] = list(spec.conda)
     if spec.version:
         version = spec.version.strip()
@@ -165,7 +166,7 @@ def _azure_part(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """A local path, relative to `base`; what is on a service stays as it is."""
+    """Return a local path, relative to `base`; what is on a service stays as it is."""
     if not os.path.isabs(path):
         return path
     return os.path.relpath(path, base)

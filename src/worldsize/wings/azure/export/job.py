@@ -126,7 +126,7 @@ def _command(job: Job, rows: list[ExportRow]) -> str:
 
 
 def _variables(job: Job, rows: list[ExportRow]) -> dict[str, str]:
-    """The variables, without those that are secrets: a file is kept and shown."""
+    """Return the variables, without those that are secrets: a file is kept and shown."""
     found = {}
     for name, value in job.environment_variables.items():
         if is_secret(name, value):
@@ -203,5 +203,5 @@ def _output(name: str, output: Output, rows: list[ExportRow]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """A local path, relative to `base`; what is on a service stays as it is."""
+    """Return a local path, relative to `base`; what is on a service stays as it is."""
     return path if is_remote(path) else os.path.relpath(path, base)

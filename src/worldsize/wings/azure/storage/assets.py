@@ -22,8 +22,9 @@ class AssetClient(Protocol):
 
 
 def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
-    """The id of what a job calls azureml:NAME:VERSION or azureml:NAME@latest, an environment (`kind` "environments") or
-    data ("data"). Ids, addresses and curated environments (AzureML-…) are what they are: the service knows them.
+    """Return the id of what a job calls azureml:NAME:VERSION or azureml:NAME@latest, an environment (`kind`
+    "environments") or data ("data"). Ids, addresses and curated environments (AzureML-…) are what they are: the service
+    knows them.
 
     JobError where there is none, or the text names no version; else as the client.
     """
@@ -46,9 +47,9 @@ def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
 
 
 def ensure_version(client: AssetClient, path: str, properties: Callable[[], Mapping[str, Any]]) -> str:
-    """The id of the version of an asset at `path`. Where there is none it is made, of what `properties` returns; one
-    that is there all the same, if that is refused or its answer is lost, was made meanwhile and serves as well. Raises
-    what the client and `properties` do."""
+    """Return the id of the version of an asset at `path`. Where there is none it is made, of what `properties` returns;
+    one that is there all the same, if that is refused or its answer is lost, was made meanwhile and serves as well.
+    Raises what the client and `properties` do."""
     try:
         return str(client.get(path)["id"])
     except MissingResource:

@@ -26,9 +26,9 @@ _HINTS = {
 
 
 def blob_error(error: AzureError, url: str) -> WorldsizeError:
-    """The error for what Azure's storage client raised of the container at `url`: MissingResource, SubmitAgain where it
-    may work later, ConfigError where nobody is logged in, else SubmitRejected. Only status and code are taken from it:
-    its text may hold what was signed."""
+    """Return the error for what Azure's storage client raised of the container at `url`: MissingResource, SubmitAgain
+    where it may work later, ConfigError where nobody is logged in, else SubmitRejected. Only status and code are taken
+    from it: its text may hold what was signed."""
     status = getattr(error, "status_code", None)
     code = str(getattr(error, "error_code", None) or "")
     code = code if re.fullmatch(r"\w{1,60}", code) else ""
@@ -55,7 +55,7 @@ class _SignatureFilter(logging.Filter):
 
 
 def mask_signatures(value: Any) -> Any:
-    """A text without the signatures in it; what is no text as it is."""
+    """Return a text without the signatures in it; what is no text as it is."""
     return re.sub(r"(?i)\b(sig=)[^&\s'\"]+", r"\1***", value) if isinstance(value, str) else value
 
 

@@ -105,8 +105,8 @@ class Container:
         return sent
 
     def find(self, path: str) -> dict[str, Blob]:
-        """The blob of that name, by "", and all below it, by their further names, which begin with a slash; sorted.
-        Names that would lead out of a folder are left out. Raises as `upload`."""
+        """Return the blob of that name, by "", and all below it, by their further names, which begin with a slash;
+        sorted. Names that would lead out of a folder are left out. Raises as `upload`."""
         path = path.strip("/")
         blobs = [blob for blob in self._list(path) if not _is_folder(blob)]
         found = {blob.name[len(path) :] if path else f"/{blob.name}": blob for blob in blobs}
@@ -117,7 +117,7 @@ class Container:
         }
 
     def chunks(self, name: str, offset: int = 0) -> Iterator[bytes]:
-        """The content of a blob from `offset` on, as it comes. Raises as `upload`."""
+        """Yield the content of a blob from `offset` on, as it comes. Raises as `upload`."""
         client = self._client().get_blob_client(name)
         options: dict[str, Any] = {"offset": offset} if offset else {}
         stream = iter(self._call(lambda: client.download_blob(**options)).chunks())
@@ -258,7 +258,7 @@ def _written(blob: Any) -> tuple[str, int]:
 
 
 def _is_folder(blob: Any) -> bool:
-    """Whether an empty blob only stands for a folder, as in accounts with a hierarchical namespace."""
+    """Return whether an empty blob only stands for a folder, as in accounts with a hierarchical namespace."""
     return blob.name.endswith("/") or (blob.metadata or {}).get("hdi_isfolder") == "true"
 
 

@@ -21,7 +21,7 @@ def upload_code(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """The id of the asset with what is in `folder`, uploaded where the workspace has none of this content. It is
+    """Return the id of the asset with what is in `folder`, uploaded where the workspace has none of this content. It is
     registered last, so that one that is there is whole.
 
     credential  of azure-identity, for a workspace whose storage gives no signatures
@@ -42,7 +42,7 @@ def upload_code(
 def _upload(
     client: AssetClient, path: str, content: Content, credential: Any, progress: Progress
 ) -> Mapping[str, object]:
-    """The properties of an asset whose files are in a container that the workspace has made for them."""
+    """Return the properties of an asset whose files are in a container that the workspace has made for them."""
     asked = client.post(path + "/startPendingUpload", {"pendingUploadType": "TemporaryBlobReference"}) or {}
     reference = asked["blobReferenceForConsumption"]
     url = str(reference["blobUri"]).rstrip("/")

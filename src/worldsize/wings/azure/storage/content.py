@@ -54,9 +54,9 @@ def file_content(path: str) -> Content:
 
 
 def folder_content(folder: str, ignores: bool = False) -> Content:
-    """All files below a folder, those that links lead to as well: in a store of blobs there are no links, and no empty
-    folders. `ignores`: but for those that the folder's own `.amlignore` says, else its `.gitignore`, as Azure's client
-    leaves them out. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
+    """Return all files below a folder, those that links lead to as well: in a store of blobs there are no links, and no
+    empty folders. `ignores`: but for those that the folder's own `.amlignore` says, else its `.gitignore`, as Azure's
+    client leaves them out. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
     files: list[ContentFile] = []
     odd: list[str] = []
     warnings: list[str] = []

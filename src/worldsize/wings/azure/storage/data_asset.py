@@ -24,8 +24,8 @@ def upload_input(
     datastore: str = DEFAULT_DATASTORE,
     notice: Notice = no_notice,
 ) -> str:
-    """The URI of a local file or folder, uploaded as far as the datastore does not have it; that of a folder ends in
-    "/". What is a URI already stays as it is. `notice` is called with what is left out.
+    """Return the URI of a local file or folder, uploaded as far as the datastore does not have it; that of a folder
+    ends in "/". What is a URI already stays as it is. `notice` is called with what is left out.
 
     JobError where there is no such file, or a folder without files; else as `upload_code`.
     """

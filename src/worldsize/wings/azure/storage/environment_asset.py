@@ -53,8 +53,8 @@ def register_environment(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """The id of the job's environment: of one that the workspace or a registry has by name; else of a version that is
-    made of its image, conda file, packages or Dockerfile, where there is none of this content.
+    """Return the id of the job's environment: of one that the workspace or a registry has by name; else of a version
+    that is made of its image, conda file, packages or Dockerfile, where there is none of this content.
 
     JobError for what Azure cannot build, all of it in one; else as `upload_code`.
     """

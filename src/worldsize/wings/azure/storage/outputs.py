@@ -33,7 +33,7 @@ class _Kept(NamedTuple):
 
 
 def list_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-    """The bytes of each file that the job has left so far, by where it belongs in the run's directory."""
+    """Return the bytes of each file that the job has left so far, by where it belongs in the run's directory."""
     found = {}
     for kept in _kept_outputs(client, name, paths, places):
         with _datastore_of(client, kept) as container:
@@ -58,8 +58,9 @@ def fetch_outputs(
 
 
 def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: str) -> str | None:
-    """The URI of what a former run in the workspace has left so far, by where it belongs in the run's directory; None
-    for all other paths. JobError where it has left nothing there, or in another workspace what nobody has fetched."""
+    """Return the URI of what a former run in the workspace has left so far, by where it belongs in the run's directory;
+    None for all other paths. JobError where it has left nothing there, or in another workspace what nobody has fetched.
+    """
     run = run_that_keeps(path, os.environ)
     if run is None:
         return None
@@ -112,7 +113,7 @@ def _blobs(container: Container, kept: _Kept) -> dict[str, Blob]:
 
 
 def datastore_path(uri: str) -> tuple[str, str]:
-    """The datastore and the path in it of `azureml://…/datastores/NAME/paths/PATH`; `paths/` may be missing.
+    """Return the datastore and the path in it of `azureml://…/datastores/NAME/paths/PATH`; `paths/` may be missing.
     StorageError for what is none."""
     found = re.fullmatch(r"azureml://(?:.*/)?datastores/([^/]+)/(?:paths/)?(.*)", uri)
     if found is None:

@@ -23,8 +23,8 @@ _LATER = 120.0
 
 
 def agent_request(job: Job, plan: Plan, names: ResolvedNames, files: str) -> dict[str, Any]:
-    """The body that asks for the run's nodes, each of which starts its agent. `files`: the URI of the folder with the
-    run's own files."""
+    """Return the body that asks for the run's nodes, each of which starts its agent. `files`: the URI of the folder
+    with the run's own files."""
     inputs = {name: value for name, value in job.inputs.items() if not (isinstance(value, Input) and not value.path)}
     asked = job._replace(
         command=node_command(job),
@@ -56,5 +56,5 @@ def _data_names(job: Job) -> list[str]:
 
 
 def _shown_variables(job: Job) -> Mapping[str, str]:
-    """The variables that the service may need to see. Those with an expression are the agents' to set."""
+    """Return the variables that the service may need to see. Those with an expression are the agents' to set."""
     return {name: value for name, value in job.environment_variables.items() if "${{" not in value}

@@ -77,7 +77,7 @@ class ResolvedNames(NamedTuple):
 
 
 def request_body(job: Job, names: ResolvedNames) -> dict[str, Any]:
-    """The body that asks for `job`. Keys without a value are left out; the order is the published one."""
+    """Return the body that asks for `job`. Keys without a value are left out; the order is the published one."""
     return {"properties": _given(_properties(job, names))}
 
 
@@ -166,7 +166,8 @@ def _limits(timeout: float | None) -> dict[str, Any] | None:
 
 
 def iso_duration(seconds: float) -> str:
-    """A time in seconds as ISO 8601 writes it, in days, hours, minutes and seconds: P1DT2H, PT90.5S as PT1M30.5S."""
+    """Return a time in seconds as ISO 8601 writes it, in days, hours, minutes and seconds: P1DT2H, PT90.5S as
+    PT1M30.5S."""
     micros = round(seconds * 1_000_000)
     whole, fraction = divmod(micros, 1_000_000)
     days, rest = divmod(whole, 86400)

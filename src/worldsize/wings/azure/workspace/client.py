@@ -129,7 +129,7 @@ class WorkspaceClient:
         self._exchange.wait_for(lambda: self._sleep(seconds))
 
     def _find_history(self) -> str:
-        """The address of the workspace's region, which the workspace's discovery address tells."""
+        """Return the address of the workspace's region, which the workspace's discovery address tells."""
         found = self.get("")
         properties = found.get("properties") if isinstance(found, dict) else None
         discovery = properties.get("discoveryUrl") if isinstance(properties, dict) else None
@@ -192,7 +192,7 @@ class WorkspaceClient:
 
 
 def _open_http(timeout: httpx.Timeout) -> httpx.Client:
-    """A client with the environment's proxies and authorities. ConfigError where these cannot be used."""
+    """Return a client with the environment's proxies and authorities. ConfigError where these cannot be used."""
     import httpx
 
     try:
@@ -228,5 +228,5 @@ def _origin(url: object) -> tuple[str, str | None, int | None]:
 
 
 def _plain_address(url: str) -> str:
-    """An address without its query, in which signatures stand."""
+    """Return an address without its query, in which signatures stand."""
     return url.partition("?")[0]

@@ -6,7 +6,7 @@ from worldsize.wings.azure.workspace.client import WorkspaceClient
 
 
 def most_nodes(client: WorkspaceClient, name: str) -> int | None:
-    """The most nodes that the cluster `name` grows to; None where it does not say. WorldsizeError."""
+    """Return the most nodes that the cluster `name` grows to; None where it does not say. WorldsizeError."""
     found = client.get(f"/computes/{name}")
     for key in ("properties", "properties", "scaleSettings"):  # the resource's, those of its kind, how it scales
         found = found.get(key) if isinstance(found, dict) else None

@@ -114,7 +114,8 @@ def _missing() -> ConfigError:
 
 
 def _sign_in_error(said: str) -> WorldsizeError:
-    """The error for what credentials say: who refuses, that nobody can be reached, or that nobody is signed in."""
+    """Return the error for what credentials say: who refuses, that nobody can be reached, or that nobody is signed
+    in."""
     refused = _REFUSED.search(said)
     if refused:
         return ConfigError(f"the sign-in at Azure is refused: {_plain(refused[0])}", None, SIGN_IN)

@@ -106,12 +106,12 @@ _SIGNATURE = re.compile(
 
 
 def without_signatures(text: str) -> str:
-    """A text of the service's without the signatures of addresses, and without tokens."""
+    """Return a text of the service's without the signatures of addresses, and without tokens."""
     return _SIGNATURE.sub("…", text)
 
 
 def response_error(answer: Answer, method: str, path: str, service: Service, signed: bool = False) -> WorldsizeError:
-    """The error for an answer to `METHOD PATH` that is no success; `signed`: of an address with a signature.
+    """Return the error for an answer to `METHOD PATH` that is no success; `signed`: of an address with a signature.
 
     SignInRefused, PermissionRefused (ExpiredAddress of a signed one), MissingResource, ExistingResource; ConfigError
     for an answer that leads elsewhere; TurnedAway where the service is busy; LostAnswer where it may have carried out
@@ -142,7 +142,7 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
 
 
 def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
-    """The code, the message in one sentence, what it is about, and all messages."""
+    """Return the code, the message in one sentence, what it is about, and all messages."""
     try:
         error = _error_of(json.loads(answer.content), _DEPTH)
     except (ValueError, RecursionError):
@@ -158,7 +158,7 @@ def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
-    """The error object of a body; one that stands in another's message as text is that other's meaning."""
+    """Return the error object of a body; one that stands in another's message as text is that other's meaning."""
     error = value.get("error", value) if isinstance(value, dict) else {}
     if not isinstance(error, dict):
         return {}
@@ -172,7 +172,7 @@ def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
 
 
 def _details(error: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
-    """The errors that an error consists of, the innermost ones."""
+    """Yield the errors that an error consists of, the innermost ones."""
     found = error.get("details")
     for each in found if isinstance(found, list) and depth else ():
         if isinstance(each, dict):

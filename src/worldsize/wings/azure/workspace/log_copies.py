@@ -49,7 +49,7 @@ class LogCopies(ABC):
 
     @abstractmethod
     def _node_rank(self, log_name: str) -> int:
-        """The node that the log belongs to. ValueError for what is no log of the run."""
+        """Return the node that the log belongs to. ValueError for what is no log of the run."""
 
     @contextmanager
     def _locked(self, log_name: str) -> Iterator[MirroredFiles]:

@@ -76,7 +76,8 @@ class Mirror(LogCopies):
 
 
 def _complete_length(data: bytes) -> int:
-    """How many bytes to take: whole lines; of a longer one without its end all that cannot belong to a line of ours."""
+    """Return how many bytes to take: whole lines; of a longer one without its end all that cannot belong to a line of
+    ours."""
     end = data.rfind(b"\n") + 1
     return len(data) - MOST_BYTES if len(data) - end > _LONGEST_WAIT else end
 
@@ -107,7 +108,7 @@ class _Reading:
             self._files.append_others(others + b"\n")
 
     def _take_piece(self, piece: Piece) -> bool:
-        """Whether the node may write that file."""
+        """Return whether the node may write that file."""
         if not self._is_own(piece.file) or is_replaced(piece.file) is (piece.whole is None):
             return False
         if self._files.take(piece):

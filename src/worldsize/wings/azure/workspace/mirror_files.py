@@ -66,7 +66,7 @@ class MirroredFiles:
         self._others_size = 0
 
     def load(self) -> LogState:
-        """How far the log was read; from its start, where a file has lost what was written then."""
+        """Return how far the log was read; from its start, where a file has lost what was written then."""
         state = _parse_state(read_object(self._state_path))
         sizes = {self._place(file): known.size for file, known in state.files.items()}
         if any(self._size(place) < size for place, size in {**sizes, self._others: state.others}.items()):
@@ -177,7 +177,7 @@ class MirroredFiles:
 
 
 def _parse_state(value: Any) -> LogState:
-    """The state that JSON holds; the one of a log that nobody has read where it holds none."""
+    """Return the state that JSON holds; the one of a log that nobody has read where it holds none."""
     try:
         require_version(value, STATE_VERSION, "state of a log")
         files = {file: check_fields(tuple_of(FileState, known)) for file, known in value["files"].items()}

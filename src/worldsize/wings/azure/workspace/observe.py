@@ -32,8 +32,8 @@ empty, and the seconds between."""
 
 
 def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
-    """The observation of the run's job, once what its nodes have written has been fetched into its directory. Errors of
-    the service or of the connection give an unknown observation."""
+    """Return the observation of the run's job, once what its nodes have written has been fetched into its directory.
+    Errors of the service or of the connection give an unknown observation."""
     try:
         seen = look_at_job(client, handle)
         if seen.phase not in ("running", "ended"):
@@ -117,7 +117,7 @@ def _fetch_rank_logs(
 
 
 def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
-    """The run's directory, and its plan; None where nothing may be fetched into it."""
+    """Return the run's directory, and its plan; None where nothing may be fetched into it."""
     paths = RunPaths(handle.get("run_dir") or "")
     if not paths.root or not is_own(paths):
         return paths, None
@@ -147,7 +147,7 @@ def _fetch_log(client: WorkspaceClient, copies: LogCopies, name: str, url: str) 
 
 
 def _log_files(details: Mapping[str, Any]) -> Mapping[str, str]:
-    """The addresses of a job's logs, by their names."""
+    """Return the addresses of a job's logs, by their names."""
     return details.get("logFiles") or {}
 
 

@@ -70,7 +70,7 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def _fabric(job: Job) -> list[CheckResult]:
-    """A notice where nodes have InfiniBand, and a variable switches it off."""
+    """Return a notice where nodes have InfiniBand, and a variable switches it off."""
     size = azure_size(job.resources.instance_type or "")
     if size is None or not size.ports:
         return []

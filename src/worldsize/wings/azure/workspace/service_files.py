@@ -27,7 +27,7 @@ _RECORDS = "records"
 
 
 def ranks_of_logs(names: Iterable[str], nodes: Sequence[NodePlan]) -> dict[str, int]:
-    """The ranks of those names that are the logs of processes of a job; one name for each rank at most.
+    """Return the ranks of those names that are the logs of processes of a job; one name for each rank at most.
 
     Numbers count processes, parameter servers last; those of names with `_ps` count parameter servers alone. The log of
     a single process may be without a number.

@@ -19,7 +19,8 @@ _ASKED_FOR = "full"
 
 
 def exported_job(job: Job) -> Job:
-    """The job that the exported file of `job` says, with its environment as it was: what the service is asked for."""
+    """Return the job that the exported file of `job` says, with its environment as it was: what the service is asked
+    for."""
     exported = export_job(job._replace(compute=None), _ROOT)
     tree = {key: value for key, value in exported.tree.items() if key != "environment"}
     return parse_job(dump_tree(tree), f"{_ROOT}job.yml").job._replace(environment=job.environment)
@@ -50,7 +51,8 @@ def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]
 
 
 def without_agents(plan: Plan) -> Plan:
-    """The plan without what agents would do beside their ranks. PlanError for one that is there for that alone."""
+    """Return the plan without what agents would do beside their ranks. PlanError for one that is there for that
+    alone."""
     if "search" in plan.options or plan.options.get("check", {}).get("mode") == _ASKED_FOR:
         what = "trials, and checks of nodes, are the work of worldsize's agent, and this compute has none"
         raise PlanError(what, "agent", "leave out `agent = false` of the compute")

@@ -72,7 +72,7 @@ class WorkspaceSettings(NamedTuple):
 
 
 def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
-    """The workspace of a compute. ConfigError for a table that does not say enough, or an unsafe endpoint."""
+    """Return the workspace of a compute. ConfigError for a table that does not say enough, or an unsafe endpoint."""
     said = settings.options
     where = f"compute.{settings.name}"
     for key, example in _NEEDED.items():

@@ -51,8 +51,8 @@ JOBS: Mapping[str, JobState] = {
 
 
 def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = None) -> Observation:
-    """The observation that a job's `properties` allow. `said`: the service's error, {"code", "message"}, of one that
-    failed, where it tells it."""
+    """Return the observation that a job's `properties` allow. `said`: the service's error, {"code", "message"}, of one
+    that failed, where it tells it."""
     word = str(properties.get("status") or "")
     state = JOBS.get(word)
     if state is None:
@@ -84,6 +84,6 @@ def _failure_text(said: Mapping[str, Any] | None) -> str:
 
 
 def _error_text(said: Mapping[str, Any] | None) -> str:
-    """The first line of what the service says, without more words than people read."""
+    """Return the first line of what the service says, without more words than people read."""
     text = str((said or {}).get("message") or "").strip()
     return text.splitlines()[0][:_LONGEST] if text else ""

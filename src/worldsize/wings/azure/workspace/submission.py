@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
 
 def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
-    """The request that creates the job, with what only the workspace can name left open."""
+    """Return the request that creates the job, with what only the workspace can name left open."""
     job = _asked_job(request, workspace)
     data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(job)}
     names = ResolvedNames(
@@ -110,7 +110,7 @@ class _Reports(NamedTuple):
 def _upload(
     client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, reports: _Reports
 ) -> dict[str, Any]:
-    """The body that asks for the run, once all that it names is in the workspace."""
+    """Return the body that asks for the run, once all that it names is in the workspace."""
     plan, paths = submission.plan, submission.paths
     job = _asked_job(request, workspace)
     if not workspace.agent:
@@ -129,14 +129,15 @@ def _upload(
 
 
 def _asked_job(request: Request, workspace: WorkspaceSettings) -> Job:
-    """The job, with the compute's environment where it names none; without agents, as its exported file says it."""
+    """Return the job, with the compute's environment where it names none; without agents, as its exported file says
+    it."""
     job = with_environment(request.job, workspace)
     return job if workspace.agent else exported_job(job)
 
 
 def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
-    """The job with the inputs that the run, where it is an element of an array, has of its own: agents know them by
-    their plan."""
+    """Return the job with the inputs that the run, where it is an element of an array, has of its own: agents know them
+    by their plan."""
     place = array_of(paths)
     array = read_array(place[0]) if place is not None else None
     if place is None or array is None or not array.values:
@@ -145,14 +146,14 @@ def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
 
 
 def _page(made: Any) -> str:
-    """The address of the job's page in the studio; "" where the service does not tell it."""
+    """Return the address of the job's page in the studio; "" where the service does not tell it."""
     services = (made.get("properties") or {}).get("services") if isinstance(made, dict) else None
     page = ((services or {}).get("Studio") or {}).get("endpoint")
     return page if isinstance(page, str) and page.startswith("https://") else ""
 
 
 def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
-    """The job with the compute's environment, where it names none."""
+    """Return the job with the compute's environment, where it names none."""
     return job._replace(environment=workspace.environment) if job.environment is None else job
 
 
@@ -170,7 +171,7 @@ def _data_uri(
 
 
 def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
-    """The URI of a folder with the run's own files, and the key that its nodes and this client alone have."""
+    """Return the URI of a folder with the run's own files, and the key that its nodes and this client alone have."""
     key = secrets.token_hex(_KEY_BYTES).encode("ascii")
     write_bytes(os.path.join(paths.root, KEY_FILE), key, private=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +194,7 @@ def _compute_id(workspace: WorkspaceSettings) -> str | None:
 
 
 def _programs(code: str) -> list[str]:
-    """The files of the code that may be executed, which the service's storage does not know."""
+    """Return the files of the code that may be executed, which the service's storage does not know."""
     found = []
     for directory, _, names in os.walk(code):
         for name in names:

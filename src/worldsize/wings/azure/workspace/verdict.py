@@ -47,8 +47,8 @@ def _cancel_text(details: Mapping[str, Any]) -> str:
 
 
 def end_records(plan: Plan, seen: Observation, started: float, ended: float) -> list[ExitRecord]:
-    """The records of a job that has ended, alike for all nodes: the service tells of the whole job alone. Without a
-    host, and without ranks. `seen`: what the service says; a success only where it says that it completed."""
+    """Return the records of a job that has ended, alike for all nodes: the service tells of the whole job alone.
+    Without a host, and without ranks. `seen`: what the service says; a success only where it says that it completed."""
     failure, stop, code = None, None, 0
     if seen.reason == Reason.CANCELLED_BY_USER:
         stop, code = "cancel", RUN_CANCELLED_CODE

@@ -60,8 +60,8 @@ LAUNCHER = BatchLauncher()
 
 
 def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The script's interpreter and the script; on virtual nodes after a shell that sets SLURM_TASK_PID to its own
-    number, which the script keeps. A missing interpreter stays alone, so that the failure names it."""
+    """Return the script's interpreter and the script; on virtual nodes after a shell that sets SLURM_TASK_PID to its
+    own number, which the script keeps. A missing interpreter stays alone, so that the failure names it."""
     assert plan.batch is not None
     if not plan.batch.virtual:
         return plan.argv
@@ -73,7 +73,7 @@ def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The script's whole environment."""
+    """Return the script's whole environment."""
     assert plan.batch is not None
     virtual = plan.batch.virtual
     environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch)} if virtual else dict(inherited)

@@ -90,7 +90,8 @@ def sbcast(words: Sequence[str]) -> int:
 
 
 def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
-    """The file names, the options, and the words that are neither, each with the reason. Options may follow names."""
+    """Return the file names, the options, and the words that are neither, each with the reason. Options may follow
+    names."""
     names: list[str] = []
     said: set[str] = set()
     faults: list[tuple[str, str]] = []

@@ -48,7 +48,8 @@ class EndedTask(NamedTuple):
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
-    """The first failure of a script that ended with `code`: that of its last step, if that step is why it failed."""
+    """Return the first failure of a script that ended with `code`: that of its last step, if that step is why it
+    failed."""
     failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
     failure = failure or _first_task_failure(plan, paths, code, ended, oom)
     if failure is not None:
@@ -62,8 +63,9 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
-    """The first failure according to the exceptions that ranks have left, for a script without a record of its steps.
-    The code of an uncaught exception is 1; the script's may be that of the ranks that srun ended because of it."""
+    """Return the first failure according to the exceptions that ranks have left, for a script without a record of its
+    steps. The code of an uncaught exception is 1; the script's may be that of the ranks that srun ended because of it.
+    """
     names = _node_names(plan)
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
@@ -76,7 +78,7 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
 
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
-    """The failure that the real srun reports of the script's last step, whose tasks left no exceptions."""
+    """Return the failure that the real srun reports of the script's last step, whose tasks left no exceptions."""
     task = first_failed_task(_last_lines(plan, paths), code)
     if task is None:
         return None
@@ -87,7 +89,7 @@ def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oo
 
 
 def _last_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """The end of the script's output, in which the real srun tells of its steps; nothing on virtual nodes."""
+    """Return the end of the script's output, in which the real srun tells of its steps; nothing on virtual nodes."""
     if plan.batch is None or plan.batch.virtual:
         return []
     return read_tail(paths.rank_log(0), _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
@@ -101,7 +103,7 @@ def _node_names(plan: Plan) -> list[str]:
 
 
 def _nodes_of(nodes: str) -> list[str]:
-    """The names in a list of nodes; none for what is no such list."""
+    """Return the names in a list of nodes; none for what is no such list."""
     try:
         return expand_hostlist(nodes)
     except ValueError:
@@ -109,7 +111,7 @@ def _nodes_of(nodes: str) -> list[str]:
 
 
 def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
-    """Each rank that has left an exception, with that exception; none where the directory cannot be read."""
+    """Return each rank that has left an exception, with that exception; none where the directory cannot be read."""
     found = []
     try:
         names = os.listdir(paths.errors_dir)
@@ -151,7 +153,8 @@ def _step_warning(step: dict[str, Any]) -> RunWarning:
 
 
 def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
-    """The first task of the step that gave a script its exit code; None where the lines do not report that step."""
+    """Return the first task of the step that gave a script its exit code; None where the lines do not report that
+    step."""
     ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
     told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]
     if not told:
@@ -163,7 +166,7 @@ def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
 
 
 def ended_tasks(lines: Sequence[str]) -> list[EndedTask]:
-    """All ended tasks that the lines report, in their order."""
+    """Return all ended tasks that the lines report, in their order."""
     return [task for line in lines for task in (_task(line),) if task]
 
 
@@ -177,6 +180,6 @@ def _task(line: str) -> EndedTask | None:
 
 
 def _code_of_signal(words: str) -> int:
-    """The exit code for a signal in the words of strsignal: "Killed", "Segmentation fault (core dumped)"."""
+    """Return the exit code for a signal in the words of strsignal: "Killed", "Segmentation fault (core dumped)"."""
     words = words.replace(" (core dumped)", "")
     return next((128 + number for number in signal.valid_signals() if signal.strsignal(number) == words), 0)

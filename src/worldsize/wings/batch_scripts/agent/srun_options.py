@@ -95,8 +95,8 @@ def _remarks(said: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: int) -> tuple[str, ...]:
-    """The words that a task executes. `programs`: those of the file that is the only word; None: every task executes
-    the words themselves. Raises SrunError for a task that the file leaves out."""
+    """Return the words that a task executes. `programs`: those of the file that is the only word; None: every task
+    executes the words themselves. Raises SrunError for a task that the file leaves out."""
     if programs is None:
         return words
     numbers = next((numbers for numbers in programs if _has_task(numbers, task)), "*")
@@ -112,8 +112,8 @@ def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: 
 
 
 def read_programs(asked: SrunOptions) -> Mapping[str, str] | None:
-    """The programs of a step with `--multi-prog`, by the numbers of their tasks; None without it. Raises SrunError for
-    a file that cannot be read."""
+    """Return the programs of a step with `--multi-prog`, by the numbers of their tasks; None without it. Raises
+    SrunError for a file that cannot be read."""
     if not asked.flag("multi-prog"):
         return None
     name = asked.program[0]

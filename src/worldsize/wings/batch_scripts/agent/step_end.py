@@ -22,7 +22,7 @@ _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 
 def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
-    """The end of a step of an srun with these options, all of whose tasks start at `now`."""
+    """Return the end of a step of an srun with these options, all of whose tasks start at `now`."""
     wait = float(parse_digits(srun.options.get("wait")) or 0)
     return StepEnd(grace, wait, known_limit_seconds(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
 
@@ -82,16 +82,17 @@ class StepEnd:
         return True
 
     def code_due(self, now: float) -> int | None:
-        """The code to end the step with, once a task's failure or end is a reason to end the others; else None."""
+        """Return the code to end the step with, once a task's failure or end is a reason to end the others; else
+        None."""
         is_due = self._due is not None and now >= self._due
         return _KILLED if is_due or self._first_failure.overdue(now) is not None else None
 
     def code_of_time_limit(self, now: float) -> int | None:
-        """The code to end the step with, once its time limit is over; else None."""
+        """Return the code to end the step with, once its time limit is over; else None."""
         return _TERMINATED if self._time_limit is not None and now >= self._time_limit else None
 
     def is_overdue(self, now: float) -> bool:
-        """Whether everything that is left is to be killed."""
+        """Return whether everything that is left is to be killed."""
         return self._termination.is_overdue(now)
 
     def pause(self, now: float, has_tasks: bool) -> float | None:

@@ -35,7 +35,7 @@ def step_file(paths: RunPaths, step: int) -> str:
 
 
 def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
-    """Every step's record, in order; none where the directory cannot be read."""
+    """Return every step's record, in order; none where the directory cannot be read."""
     try:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
@@ -44,8 +44,8 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
-    """The failure of the last step that ended, if it failed: an earlier failure, after which the script went on, is not
-    why it ended."""
+    """Return the failure of the last step that ended, if it failed: an earlier failure, after which the script went on,
+    is not why it ended."""
     ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
     if not ended:
         return None
@@ -74,7 +74,7 @@ class StepRegistry:
             os.close(lock)
 
     def running_steps(self) -> list[RunningStep]:
-        """The steps whose sruns are alive; none where the file cannot be read."""
+        """Return the steps whose sruns are alive; none where the file cannot be read."""
         try:
             rows = [RunningStep(*row) for row in json.loads(read_file(self._file))]
         except (OSError, ValueError):

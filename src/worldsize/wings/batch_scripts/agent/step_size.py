@@ -59,8 +59,8 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
-    """The numbers of `step_size` alone, in a time that does not depend on how large they are. Raises ValueError as
-    `step_size` does."""
+    """Return the numbers of `step_size` alone, in a time that does not depend on how large they are. Raises ValueError
+    as `step_size` does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
     tasks = _parse_number(options.get("ntasks") or inherited, "ntasks")
@@ -111,8 +111,8 @@ def _expand_names(text: str | None) -> list[str]:
 
 
 def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
-    """The indexes of the nodes: those that are named first, then the others in their order; `relative` leaves out the
-    first ones."""
+    """Return the indexes of the nodes: those that are named first, then the others in their order; `relative` leaves
+    out the first ones."""
     hosts = allocation.hosts
     wanted = dict.fromkeys(_expand_names(options.get("nodelist")))
     unwanted, there = set(_expand_names(options.get("exclude"))), set(hosts)
@@ -133,7 +133,7 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
 
 
 def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple[int, ...]:
-    """The number of tasks of each node: as many as it may have, or equal shares as far as that is possible."""
+    """Return the number of tasks of each node: as many as it may have, or equal shares as far as that is possible."""
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)

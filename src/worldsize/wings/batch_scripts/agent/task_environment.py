@@ -88,7 +88,7 @@ def task_environment(
 
 
 def _cpus(step: Step, task: StepTask, allocation: Allocation) -> int:
-    """All that the script was given of the node, or with --exact no more than the step's tasks need."""
+    """Return all that the script was given of the node, or with --exact no more than the step's tasks need."""
     each = parse_digits(step.srun.options.get("cpus-per-task") or "1")
     return each * step.size.tasks[task.place] if each and step.srun.flag("exact") else allocation.cpus
 
@@ -102,7 +102,7 @@ def _cores() -> int:
 
 
 def _devices(step: Step, task: StepTask, base: Mapping[str, str]) -> dict[str, str]:
-    """The node's GPUs, or fewer where the step asks for fewer; of its own for each task with --gpus-per-task."""
+    """Return the node's GPUs, or fewer where the step asks for fewer; of its own for each task with --gpus-per-task."""
     visible = [device for device in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     per_task = _count(step.srun.options.get("gpus-per-task"))
     said = step.srun.given

@@ -72,7 +72,7 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
 
 
 def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> int | None:
-    """The descriptor to which one stream of a task goes besides the rank's log; None: to no other.
+    """Return the descriptor to which one stream of a task goes besides the rank's log; None: to no other.
 
     `name` is the stream ("output" or "error"), `own` the descriptor of srun's own stream of that name. `to_log`: srun's
     own stream is the batch script's, which the rank's log stands in for. Raises OSError.
@@ -207,12 +207,12 @@ def _copy_input() -> str:
 
 
 def _is_kept_elsewhere(fd: int) -> bool:
-    """Whether a descriptor leads to another program, or nowhere."""
+    """Return whether a descriptor leads to another program, or nowhere."""
     return not stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def _is_file(fd: int, path: str) -> bool:
-    """Whether a descriptor is open on this very file; not if it is closed."""
+    """Return whether a descriptor is open on this very file; not if it is closed."""
     try:
         mine, other = os.fstat(fd), os.stat(path)
     except OSError:

@@ -47,7 +47,7 @@ def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool
 
 
 def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int:
-    """The most tasks on a node at the same time, as far as the script says: so many ranks get logs."""
+    """Return the most tasks on a node at the same time, as far as the script says: so many ranks get logs."""
     wanted = [-(-launch.tasks // launch.nodes) for launch in found if launch.tasks and launch.nodes]
     return max([*asked.tasks, *wanted])
 
@@ -68,7 +68,7 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Remark]:
 
 
 def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
-    """The variable that the script itself exports under this name, if its value is known."""
+    """Return the variable that the script itself exports under this name, if its value is known."""
     found = launch.variables.get(name)
     return found if found and found.exported and found.line and found.value is not None else None
 
@@ -149,7 +149,7 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationReq
 
 
 def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Remark]:
-    """A remark where there are several tasks, and nothing in the script starts more than one process."""
+    """Yield a remark where there are several tasks, and nothing in the script starts more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))

@@ -29,8 +29,9 @@ class ImportedJob(NamedTuple):
 
 
 def import_script(script: BatchScript, source: str, path: str | None) -> ImportedJob:
-    """The job that does what the script does when it is submitted in the current directory. `path`: the script's,
-    relative to that; None: its text stands in the job file. Raises JobError with the line of a value that is none."""
+    """Return the job that does what the script does when it is submitted in the current directory. `path`: the
+    script's, relative to that; None: its text stands in the job file. Raises JobError with the line of a value that is
+    none."""
     tree: dict[str, Any] = {
         "type": "command",
         "batch_script": _explicit_path(path) if path else script.text,
@@ -51,7 +52,8 @@ def import_script(script: BatchScript, source: str, path: str | None) -> Importe
 
 
 def _explicit_path(path: str) -> str:
-    """The path, written so that a job file takes it for nothing else: no script, no address, no user's directory."""
+    """Return the path, written so that a job file takes it for nothing else: no script, no address, no user's
+    directory."""
     plain = path[:1].isalnum() and not is_remote(path) and not path.startswith("file:")
     return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
 

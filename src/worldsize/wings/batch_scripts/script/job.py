@@ -44,7 +44,7 @@ _LINES = {
 
 
 def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
-    """The job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
+    """Return the job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
 
     `code`: another directory to run in. Raises JobError with file and line for what sbatch would refuse.
     """
@@ -57,13 +57,13 @@ def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
 
 
 def script_job_name(path: str) -> str:
-    """The name that sbatch gives a job whose script, in this file, says none."""
+    """Return the name that sbatch gives a job whose script, in this file, says none."""
     return os.path.basename(printable_path(path))
 
 
 def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
-    """The script in the file `path` (or `text`, by this name), and warnings of lines that do not do what they look
-    like.
+    """Return the script in the file `path` (or `text`, by this name), and warnings of lines that do not do what they
+    look like.
 
     Raises JobError with file and line for what sbatch would refuse.
     """
@@ -79,12 +79,12 @@ def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[
 
 
 def script_text(path: str) -> str:
-    """The text of a script in a regular file, and in no other kind of file. Raises OSError."""
+    """Return the text of a script in a regular file, and in no other kind of file. Raises OSError."""
     return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
 
 
 def script_of_job(job: Job) -> BatchScript:
-    """The script of a job that has one, read again."""
+    """Return the script of a job that has one, read again."""
     assert job.batch_script is not None
     return parse_script(job.batch_script, script_origin(job))
 
@@ -95,8 +95,8 @@ def script_origin(job: Job) -> str:
 
 
 def effective_script(job: Job) -> BatchScript:
-    """The script of a job that has one, as if its #SBATCH lines said what the job says of them: its size, the keys of
-    `slurm:`. An option that the job alone says has no line (0)."""
+    """Return the script of a job that has one, as if its #SBATCH lines said what the job says of them: its size, the
+    keys of `slurm:`. An option that the job alone says has no line (0)."""
     source = script_origin(job)
     script = with_slurm_keys(script_of_job(job), job.slurm)
     own = parse_allocation_request(script, source)
@@ -107,7 +107,7 @@ def effective_script(job: Job) -> BatchScript:
 
 
 def allocation_request_of(job: Job) -> AllocationRequest:
-    """The allocation that a job with a script asks for."""
+    """Return the allocation that a job with a script asks for."""
     return parse_allocation_request(effective_script(job), script_origin(job))
 
 
@@ -116,7 +116,7 @@ def _processes(script: BatchScript, own: AllocationRequest) -> int:
 
 
 def job_of_script(script: BatchScript, source: str) -> Job:
-    """The job that the script asks for, without a directory and a name."""
+    """Return the job that the script asks for, without a directory and a name."""
     own = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
     processes = _processes(script, own)
@@ -136,7 +136,7 @@ def job_of_script(script: BatchScript, source: str) -> Job:
 
 
 def _exported_variables(script: BatchScript) -> Mapping[str, str]:
-    """The values in `--export=ALL,A=1,B=2`."""
+    """Return the values in `--export=ALL,A=1,B=2`."""
     parts = (script.value("export") or "").split(",")
     return {name: value for name, equals, value in (part.partition("=") for part in parts) if equals and name}
 
@@ -156,8 +156,8 @@ def _format_remark(remark: Remark, source: str) -> str:
 
 
 def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
-    """The values of a job's keys with those that only its script says. Raises JobError, with the script's own place,
-    for what sbatch would refuse; whatever else is wrong is in the report."""
+    """Return the values of a job's keys with those that only its script says. Raises JobError, with the script's own
+    place, for what sbatch would refuse; whatever else is wrong is in the report."""
     for key in ("modules", "setup"):
         if values.get(key):
             report.add(nodes[key], key, "has no effect beside batch_script", "say it in the script")
@@ -187,7 +187,7 @@ def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], repor
 
 
 def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) -> Any:
-    """The job's own kind, with the script's number of processes unless the job says that."""
+    """Return the job's own kind, with the script's number of processes unless the job says that."""
     kind = values.get("distribution")
     if kind is None:
         return own.distribution
@@ -198,7 +198,7 @@ def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) 
 
 
 def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
-    """The script, its file (none for a text), and the name of what its lines are counted in."""
+    """Return the script, its file (none for a text), and the name of what its lines are counted in."""
     if value.startswith("#!"):
         return value, "", f"{node.origin}: {_KEY}"
     if "\n" in value.strip():

@@ -60,7 +60,7 @@ class Torchrun(NamedTuple):
 
 
 def find_launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
-    """The launches of a script. `given`: the variables that sbatch sets."""
+    """Return the launches of a script. `given`: the variables that sbatch sets."""
     return [launch for seen in expanded_commands(text, given) for launch in _launches_of(seen, allocation)]
 
 
@@ -84,7 +84,7 @@ def _torchrun_index(launch: Launch) -> int | None:
 
 
 def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
-    """The options before what torchrun starts for each rank: `-m` and a module's name, or a script."""
+    """Return the options before what torchrun starts for each rank: `-m` and a module's name, or a script."""
     said: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):

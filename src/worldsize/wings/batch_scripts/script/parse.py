@@ -68,7 +68,7 @@ class BatchScript(NamedTuple):
     foreign: tuple[SbatchOption, ...] = ()
 
     def option(self, name: str) -> SbatchOption | None:
-        """The option that counts among those with this name."""
+        """Return the option that counts among those with this name."""
         return next((option for option in reversed(self.options) if option.name == name), None)
 
     def value(self, name: str) -> str | None:
@@ -84,7 +84,7 @@ class BatchScript(NamedTuple):
         return any(word.rpartition("/")[2] in _SHELLS for word in " ".join(self.interpreter).split())
 
     def line(self, *names: str) -> int | None:
-        """The line of the last of these options in the script."""
+        """Return the line of the last of these options in the script."""
         return max((option.line for option in self.options if option.name in names), default=None)
 
 
@@ -153,7 +153,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
 
 
 def _odd_blank_hint(text: str) -> str | None:
-    """A hint what to do about a character that only looks like a blank."""
+    """Return a hint what to do about a character that only looks like a blank."""
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
@@ -161,7 +161,7 @@ def _odd_blank_hint(text: str) -> str | None:
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:
-    """A long option that is none of sbatch's own; None for what could not be the name of one."""
+    """Return a long option that is none of sbatch's own; None for what could not be the name of one."""
     name, equals, value = word[2:].partition("=")
     if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank_hint(word):
         return None
@@ -169,7 +169,7 @@ def _foreign_option(word: str, line: int) -> SbatchOption | None:
 
 
 def option_hint(name: str) -> str | None:
-    """A hint that asks whether the option was meant whose name is nearest to a foreign one."""
+    """Return a hint that asks whether the option was meant whose name is nearest to a foreign one."""
     from worldsize.jobspec.reading.nearest import nearest_word
 
     close = nearest_word(name, sbatch_table().takes)
@@ -177,8 +177,8 @@ def option_hint(name: str) -> str | None:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a line as sbatch splits it: by blanks, both quotes, backslashes; an unquoted # begins a comment,
-    even inside a word. Raises ValueError for a quote that is not closed."""
+    """Return the words of a line as sbatch splits it: by blanks, both quotes, backslashes; an unquoted # begins a
+    comment, even inside a word. Raises ValueError for a quote that is not closed."""
     words: list[list[str]] = [[]]
     for piece in _PIECE.finditer(text):
         blanks, comment, double, single, unclosed, plain = piece.groups()

@@ -68,7 +68,8 @@ class ExpandedCommand(NamedTuple):
 
 
 def expanded_commands(text: str, given: Mapping[str, str]) -> list[ExpandedCommand]:
-    """Every command of a script that starts with the variables `given`; any other name's value is not known then."""
+    """Return every command of a script that starts with the variables `given`; any other name's value is not known
+    then."""
     found: list[ExpandedCommand] = []
     variables = {name: ShellVariable(value, 0, True) for name, value in given.items()}
     for command in parse_commands(text):
@@ -147,7 +148,7 @@ def _leading_literal(word: ShellWord) -> str:
 def _assigned(
     command: ShellCommand, word: ShellWord, variables: Mapping[str, ShellVariable], exports: bool = False
 ) -> tuple[str, ShellVariable]:
-    """The variable that an assignment sets, and what it is from then on, if the command is executed."""
+    """Return the variable that an assignment sets, and what it is from then on, if the command is executed."""
     match = _ASSIGNMENT.match(_leading_literal(word))
     assert match is not None
     text = expand_word(word, variables)
@@ -161,7 +162,7 @@ def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """The value of each part; `UNKNOWN` alone where they are too long."""
+    """Return the value of each part; `UNKNOWN` alone where they are too long."""
     values: list[str] = []
     length = 0
     for part in word:
@@ -174,7 +175,7 @@ def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> lis
 
 
 def word_fields(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """The word expanded and, where it is not quoted, split at blanks."""
+    """Return the word expanded and, where it is not quoted, split at blanks."""
     found: list[str] = []
     open_field: str | None = None
     for part, value in zip(word, _part_values(word, variables), strict=False):
@@ -208,7 +209,7 @@ def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int | None:
-    """The value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
+    """Return the value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
 
     def digits(name: re.Match[str]) -> str:
         value = variables.get(name[1], ShellVariable(None)).value or ""

@@ -175,7 +175,7 @@ class _ScriptParser:
         return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
 
     def _closing_position(self, start: int) -> int:
-        """The position just after what closes the bracket at `start`; quotes inside hide what they hold."""
+        """Return the position just after what closes the bracket at `start`; quotes inside hide what they hold."""
         opening, depth = self._text[start], 0
         for found in _BRACKETS[opening].finditer(self._text, start):
             if len(found[0]) == 1 and found[0] != "'":
@@ -192,5 +192,5 @@ class _ScriptParser:
 
 
 def _literal_text(word: ShellWord) -> str | None:
-    """The text of a literal word; None for any other."""
+    """Return the text of a literal word; None for any other."""
     return "".join([part.text for part in word]) if all(part.kind == LITERAL for part in word) else None

@@ -63,7 +63,7 @@ class SbatchArray(NamedTuple):
 
 
 def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequest:
-    """The allocation that a script asks for. Raises JobError with the line of a value that is not valid."""
+    """Return the allocation that a script asks for. Raises JobError with the line of a value that is not valid."""
     read = _SizeReader(script, source)
     read.check_memory()
     nodes = read.number("nodes", MAX_NODES, "number of nodes")
@@ -85,7 +85,7 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
 
 
 def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
-    """The job array's indices, in order; `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time."""
+    """Return the job array's indices, in order; `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time."""
     option = script.option("array")
     if option is None:
         return None
@@ -100,7 +100,7 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
 
 
 def _parse_indices(text: str) -> list[int]:
-    """The indices as written; none for what is no list of indices, or is too long a list."""
+    """Return the indices as written; none for what is no list of indices, or is too long a list."""
     found: list[int] = []
     for part in text.split(","):
         match = _INDICES.fullmatch(part.strip())
@@ -115,7 +115,7 @@ def _parse_indices(text: str) -> list[int]:
 
 
 def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
-    """The GPUs of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
+    """Return the GPUs of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
     name, found = next(((name, gpus) for name, gpus in _gpu_counts(read, nodes) if gpus is not None), ("", None))
     if found is not None and found > _MAX_GPUS:
         raise read.value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
@@ -140,7 +140,7 @@ class _SizeReader:
         self._source = source
 
     def number(self, name: str, most: int = MAX_RANKS, what: str = "number") -> int | None:
-        """The value as a number; of a range of nodes the least that will do: 2 of `2-4`."""
+        """Return the value as a number; of a range of nodes the least that will do: 2 of `2-4`."""
         value = self._script.value(name)
         if value is None:
             return None
@@ -155,8 +155,8 @@ class _SizeReader:
         return number
 
     def gpus(self, name: str) -> int | None:
-        """The number in `4` or `a100:4`; several kinds add up. Of `--gres` only what is a GPU counts, and one where
-        there is no number."""
+        """Return the number in `4` or `a100:4`; several kinds add up. Of `--gres` only what is a GPU counts, and one
+        where there is no number."""
         parts = [part for part in (self._script.value(name) or "").split(",") if part]
         if name == "gres":
             parts = [part for part in parts if _GPU.match(part)]

@@ -39,7 +39,7 @@ def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
 
 
 def equivalent_keys(script: BatchScript) -> dict[str, Any]:
-    """The keys of `slurm:` that say exactly what options of the script say."""
+    """Return the keys of `slurm:` that say exactly what options of the script say."""
     found: dict[str, Any] = {}
     for option in script.options:
         if option.name in _SAME and option.value and option.value.strip():
@@ -50,8 +50,8 @@ def equivalent_keys(script: BatchScript) -> dict[str, Any]:
 
 
 def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScript:
-    """The script as if its #SBATCH lines said what the keys of a job's `slurm:` say. An option that says so already
-    keeps its line; any other has none (0)."""
+    """Return the script as if its #SBATCH lines said what the keys of a job's `slurm:` say. An option that says so
+    already keeps its line; any other has none (0)."""
     for name, value in _options(slurm):
         replaced = _REPLACED.get(name, (name,))
         there = [(option.name, option.value) for option in script.options if option.name in replaced]
@@ -61,12 +61,12 @@ def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScrip
 
 
 def with_nodes(script: BatchScript, nodes: int) -> BatchScript:
-    """The script as if its #SBATCH lines asked for so many nodes, and for as many tasks on each as before."""
+    """Return the script as if its #SBATCH lines asked for so many nodes, and for as many tasks on each as before."""
     return _with_options(script, ("nodes",), (SbatchOption("nodes", str(nodes), 0),))
 
 
 def with_tasks(script: BatchScript, nodes: int, per_node: int) -> BatchScript:
-    """The script as if its #SBATCH lines asked for so many nodes, and for so many tasks on each."""
+    """Return the script as if its #SBATCH lines asked for so many nodes, and for so many tasks on each."""
     said = (SbatchOption("nodes", str(nodes), 0), SbatchOption("ntasks-per-node", str(per_node), 0))
     return _with_options(script, ("nodes", "ntasks-per-node", *TOTAL_TASK_OPTIONS), said)
 

@@ -67,7 +67,7 @@ def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[
 
 
 def sbatch_variables(script: BatchScript, asked: AllocationRequest, hosts: tuple[str, ...]) -> dict[str, str]:
-    """All but those that say which job it is, whose, and from where."""
+    """Return all but those that say which job it is, whose, and from where."""
     nodes = fold_hostlist(hosts)
     found = {
         **allocation_variables(script, asked),

@@ -19,12 +19,14 @@ _TYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """A table for each world, with nccl-tests' columns: out of place where the library has it, then in place; GB/s."""
+    """Return a table for each world, with nccl-tests' columns: out of place where the library has it, then in place;
+    GB/s."""
     return tuple(_table(each, report) for each, report in _reports(result))
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """The highest bandwidth and the lowest latency of each world; what may be concluded from it, and what not."""
+    """Return the highest bandwidth and the lowest latency of each world; what may be concluded from it, and what
+    not."""
     found = []
     for each, report in _reports(result):
         if each.failure:

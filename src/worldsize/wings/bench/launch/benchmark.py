@@ -98,8 +98,8 @@ def _refuse_useless(answers: Any) -> None:
 
 
 def find_python(session: Session) -> tuple[str, str]:
-    """The Python of ranks, and the directories where launchers are looked for: those of `--environment` first, else of
-    this Python. UsageError for an environment without a Python."""
+    """Return the Python of ranks, and the directories where launchers are looked for: those of `--environment` first,
+    else of this Python. UsageError for an environment without a Python."""
     said = next((each.partition("=")[2] for each in session.settings if each.startswith("environment=")), None)
     path = session.environ.get("PATH", os.defpath)
     if said is None:
@@ -158,7 +158,7 @@ def _measure(former: BenchResult, place: Place, rounds: int) -> BenchResult:
 
 
 def is_measured(measurements: Sequence[Measurement], world: World, launchers: Sequence[str], rounds: int) -> bool:
-    """Whether all of these launchers have done all rounds in this world, and none has failed."""
+    """Return whether all of these launchers have done all rounds in this world, and none has failed."""
     known = {str(each.details.get("launcher")): each for each in measurements if each.world == world}
     for name in launchers:
         times = known[name].details.get("end") if name in known and not known[name].failure else None

@@ -37,7 +37,7 @@ class LauncherTimes(NamedTuple):
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """A table for each world: medians, and from the shortest to the longest."""
+    """Return a table for each world: medians, and from the shortest to the longest."""
     headers = ("launcher", "version", *(f"{name}, s" for name in TIMES.values()), "left", "")
     return tuple(
         Table(f"{world}, {world.ranks} ranks", headers, tuple(_row(each) for each in rows))

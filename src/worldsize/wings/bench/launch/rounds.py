@@ -128,8 +128,8 @@ def start_of(world: World, place: Place, fails: bool, directory: str) -> Start:
 
 
 def trial_environ(place: Place, found: FoundLauncher) -> dict[str, str]:
-    """The person's, without what an outer launcher has said of ranks, and, for those that start ranks on this machine,
-    without what it is an allocation of. worldsize's runs on this machine are not kept."""
+    """Return the person's, without what an outer launcher has said of ranks, and, for those that start ranks on this
+    machine, without what it is an allocation of. worldsize's runs on this machine are not kept."""
     outer = () if found.launcher.nodes else _OUTER_PREFIXES
     environ = {
         name: value

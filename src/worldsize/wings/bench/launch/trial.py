@@ -248,8 +248,8 @@ def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: flo
 
 
 def _last_words(output: str) -> str:
-    """The last line that speaks of an error; else the last that has words in it: Open MPI's messages end with advice
-    and a line of dashes."""
+    """Return the last line that speaks of an error; else the last that has words in it: Open MPI's messages end with
+    advice and a line of dashes."""
     said = [line.strip() for line in output.split("\n") if re.search(r"\w{2}", line)]
     bad = [line for line in said if _BAD.search(line)]
     return f": {(bad or said)[-1][:200]}" if said else ""

@@ -13,7 +13,7 @@ _LONGEST_VALUE = 60
 
 
 def comparison_table(result: BenchResult, other: BenchResult) -> Table | None:
-    """The worlds that both have measured; None where there is none, or the two measure something else."""
+    """Return the worlds that both have measured; None where there is none, or the two measure something else."""
     if not _is_comparable(result, other):
         return None
     earlier = {point.world: point for point in scaling_curve(other).measured()}
@@ -102,7 +102,7 @@ def _differing(now: Iterable[tuple[str, str]], before: Iterable[tuple[str, str]]
 
 
 def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """A name may stand in several rows, one for each kind of node."""
+    """Return a name may stand in several rows, one for each kind of node."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)

@@ -59,7 +59,7 @@ def _write_tables(writer: Any, tables: tuple[Table, ...]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """A number, or a text in one line that no spreadsheet takes for a formula."""
+    """Return a number, or a text in one line that no spreadsheet takes for a formula."""
     if value is None or (isinstance(value, float) and not abs(value) < float("inf")):
         return ""
     if not isinstance(value, str):

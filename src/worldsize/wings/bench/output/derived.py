@@ -25,7 +25,7 @@ def kind_of(result: BenchResult) -> Benchmark:
 
 
 def answer_of(result: BenchResult, against: BenchResult | None = None) -> Answer:
-    """The tables and sentences of its kind, and what it is beside an earlier result."""
+    """Return the tables and sentences of its kind, and what it is beside an earlier result."""
     kind = kind_of(result)
     tables, sentences = kind.tables(result), kind.sentences(result)
     if against is not None:
@@ -46,7 +46,7 @@ def charts_of(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def result_data(result: BenchResult, against: BenchResult | None = None) -> dict[str, Any]:
-    """The result and what follows from it, of JSON's kinds: for `-o json`."""
+    """Return the result and what follows from it, of JSON's kinds: for `-o json`."""
     curve = scaling_curve(result)
     measurements = [_measurement_data(point, result, curve) for point in curve.points]
     data = {**result._asdict(), "settings": dict(result.settings), "measurements": measurements}
@@ -76,7 +76,7 @@ def _measurement_data(point: Point, result: BenchResult, curve: Curve) -> dict[s
 
 
 def _finite(value: Any) -> Any:
-    """The value without what JSON has no number for."""
+    """Return the value without what JSON has no number for."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -18,8 +18,8 @@ CSV, SVG, PNG, PAGE = "result.csv", "scaling.svg", "scaling.png", "report.html"
 
 
 def write_files(result: BenchResult, directory: str, against: BenchResult | None = None) -> list[str]:
-    """The paths of the files, each replaced as a whole. Without matplotlib there is no picture, and a notice says so;
-    a picture of an earlier result does not stay. StorageError where one cannot be written."""
+    """Return the paths of the files, each replaced as a whole. Without matplotlib there is no picture, and a notice
+    says so; a picture of an earlier result does not stay. StorageError where one cannot be written."""
     pictures = find_provider("pictures")
     drawn = _draw(result, pictures) if pictures is not None else {}
     files = {CSV: csv_text(result).encode(), **drawn}
@@ -32,7 +32,7 @@ def write_files(result: BenchResult, directory: str, against: BenchResult | None
 
 
 def _draw(result: BenchResult, pictures: Any) -> dict[str, bytes]:
-    """The picture in both formats; none where nothing was measured, or where matplotlib is missing."""
+    """Return the picture in both formats; none where nothing was measured, or where matplotlib is missing."""
     charts = charts_of(result, pictures)
     if not charts:
         return {}

@@ -59,7 +59,7 @@ def _moment_text(created: float) -> str:
 
 
 def _sentences(sentences: tuple[str, ...], pictures: Any) -> Any:
-    """The first one, the recommendation, stands out."""
+    """Return the first one, the recommendation, stands out."""
     first, rest = sentences[:1], sentences[1:]
     lines = [pictures.element("p", pictures.element("strong", sentence)) for sentence in first]
     lines += [pictures.element("p", sentence) for sentence in rest]

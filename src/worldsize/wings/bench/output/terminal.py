@@ -8,7 +8,8 @@ from worldsize.wings.bench.result import BenchResult, Table
 
 
 def result_lines(result: BenchResult, against: BenchResult | None = None) -> list[str]:
-    """The tables, those of hardware and software, and at the end the sentences, which are what a person came for.
+    """Return the tables, those of hardware and software, and at the end the sentences, which are what a person came
+    for.
 
     Each is one line; what ranks and nodes have named is escaped in it.
     """

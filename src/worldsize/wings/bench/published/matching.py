@@ -37,7 +37,7 @@ def published_matches(result: BenchResult) -> list[Match]:
 
 
 def is_standard(result: BenchResult) -> bool:
-    """Whether the title says of the network that it is the standard one, and nothing else of it."""
+    """Return whether the title says of the network that it is the standard one, and nothing else of it."""
     return result.kind == "resnet50" and "tiny settings" not in result.title
 
 

@@ -112,7 +112,7 @@ def _tf32_words(options: argparse.Namespace) -> str:
 
 
 def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
-    """The job of one world; its code lies beside this file."""
+    """Return the job of one world; its code lies beside this file."""
     inputs: dict[str, Any] = {}
     data = options.data
     if data not in NO_DIRECTORY:
@@ -137,8 +137,9 @@ def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
 
 
 def _share(world: World, session: Session, local: bool) -> str:
-    """The ranks on a machine, and those of the largest world: on CPUs each rank is to have as many threads in every
-    world, as each has one GPU, or a curve would show how a rank shares cores. "" where the person sets threads."""
+    """Return the ranks on a machine, and those of the largest world: on CPUs each rank is to have as many threads in
+    every world, as each has one GPU, or a curve would show how a rank shares cores. "" where the person sets threads.
+    """
     if any(setting.startswith(("threads=", "environment_variables.OMP_NUM_THREADS=")) for setting in session.settings):
         return ""
     counts = [each.ranks if local else each.ranks_per_node for each in (*session.worlds, world)]

@@ -22,8 +22,8 @@ _TEXTS = ("framework", "device", "precision", "tf32", "data")
 
 
 def read_measurement(path: str, world: World) -> Measurement:
-    """The rate of each block of steps, and their median. WorldsizeError, in one sentence, where the file is not there,
-    or does not say what was measured at this world."""
+    """Return the rate of each block of steps, and their median. WorldsizeError, in one sentence, where the file is not
+    there, or does not say what was measured at this world."""
     try:
         content = read_file(path, _MOST_BYTES + 1)
     except OSError as error:

@@ -55,7 +55,7 @@ def _groups(curve: Curve) -> dict[str, list[Point]]:
 
 
 def _line(name: str, points: list[Point], pictures: Any) -> Any:
-    """A point for each world, with its spread."""
+    """Return a point for each world, with its spread."""
     xs = [float(point.world.ranks) for point in points]
     ys = [_number(point.rate) for point in points]
     lows = [nan if point.rate is None else _number(point.low) for point in points]

@@ -78,7 +78,7 @@ def scaling_curve(result: BenchResult) -> Curve:
 
 
 def usable_rate(measurement: Measurement) -> float | None:
-    """The rate; None where there is none to reckon with, as of a run that failed."""
+    """Return the rate; None where there is none to reckon with, as of a run that failed."""
     rate = measurement.rate
     if measurement.failure or rate is None or measurement.world.ranks < 1:
         return None
@@ -123,7 +123,7 @@ def relative_cost(point: Point, other: Point) -> float | None:
 
 
 def is_clearly_faster(point: Point, other: Point) -> bool:
-    """Whether the spreads do not overlap; of what has no spread, its rate counts."""
+    """Return whether the spreads do not overlap; of what has no spread, its rate counts."""
     low, high = point.low or point.rate, other.high or other.rate
     return low is not None and high is not None and low > high
 
@@ -140,5 +140,5 @@ def efficiency_range(point: Point, base: Point) -> tuple[float, float] | None:
 
 
 def finite(value: float) -> float | None:
-    """The value; None for what overflowed."""
+    """Return the value; None for what overflowed."""
     return value if isfinite(value) and abs(value) < 1e15 else None

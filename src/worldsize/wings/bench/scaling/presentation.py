@@ -14,7 +14,8 @@ _OVERSUBSCRIBED = "oversubscribed"
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """The table of worlds, in the order in which they were measured; that of published figures, where some match."""
+    """Return the table of worlds, in the order in which they were measured; that of published figures, where some
+    match."""
     curve = scaling_curve(result)
     columns = [column for column in _columns(curve, result) if column is not None]
     rows = tuple(tuple(cells[place] for _, cells in columns) for place in range(len(curve.points)))

@@ -30,7 +30,7 @@ _LITTLE_WORK = 10.0
 
 
 def recommendation(result: BenchResult) -> tuple[str, ...]:
-    """The recommendation first, then what a person must know to judge it. At least one sentence."""
+    """Return the recommendation first, then what a person must know to judge it. At least one sentence."""
     curve = scaling_curve(result)
     return (_advice(curve), *_reservations(curve))
 
@@ -63,7 +63,7 @@ def _marginal_efficiency(point: Point, best: Point, base: Point) -> float | None
 
 
 def _is_unclear(point: Point, other: Point) -> bool:
-    """Whether neither is clearly faster."""
+    """Return whether neither is clearly faster."""
     return not is_clearly_faster(point, other) and not is_clearly_faster(other, point)
 
 

@@ -150,7 +150,7 @@ def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str
 
 
 def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
-    """The job that WHAT names, and the line of each key. UsageError, JobError."""
+    """Return the job that WHAT names, and the line of each key. UsageError, JobError."""
     if options.words is None and options.what.endswith(".py"):
         return script_job(options.what), {}
     named = argparse.Namespace(**{**vars(options), "job": options.what, "code": None})

@@ -30,8 +30,8 @@ class MeasuredValues(NamedTuple):
 
 
 def logged_values(run: Run, name: str) -> MeasuredValues:
-    """The values of this name, from the lowest rank that has logged it; what a later attempt repeats counts once.
-    NotFound, with the names that there are, where there are none."""
+    """Return the values of this name, from the lowest rank that has logged it; what a later attempt repeats counts
+    once. NotFound, with the names that there are, where there are none."""
     metrics = provider("metrics")
     found: Any = metrics.read_whole_series(run.paths, name)
     if found is None:
@@ -49,7 +49,7 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
 
 
 def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
-    """The numbers that the pattern finds in the output of the lowest rank that has any. NotFound where there are
+    """Return the numbers that the pattern finds in the output of the lowest rank that has any. NotFound where there are
     none; UsageError for a pattern that does not come to an end."""
     with LineSearch(pattern) as search:
         for rank in range(run.plan.world_size):
@@ -73,9 +73,9 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
 
 
 def work_seconds(run: Run) -> float | None:
-    """How long the ranks took, from their start to the end of the last: of the node on which that was longest, by its
-    own clock. None where the run was restarted: its last attempt may have gone on from a checkpoint. NotFound where no
-    node has recorded it."""
+    """Return how long the ranks took, from their start to the end of the last: of the node on which that was longest,
+    by its own clock. None where the run was restarted: its last attempt may have gone on from a checkpoint. NotFound
+    where no node has recorded it."""
     if run.paths.attempt:
         return None
     times = [
@@ -120,8 +120,8 @@ def _numbers_in(paths: RunPaths, rank: int, search: LineSearch) -> Iterator[floa
 
 
 def _lines(path: str) -> Iterator[str]:
-    """The lines of a log, bad UTF-8 replaced; of a longer one the first 64 KiB, then the next. A carriage return ends
-    a line as well: progress bars write so."""
+    """Yield the lines of a log, bad UTF-8 replaced; of a longer one the first 64 KiB, then the next. A carriage return
+    ends a line as well: progress bars write so."""
     try:
         descriptor = open_regular_file(path)
     except OSError:

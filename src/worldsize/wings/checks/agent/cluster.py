@@ -50,5 +50,5 @@ class Stage(Protocol):
         once."""
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows, once the answers are in `cluster.nodes[…].answers[name]`: none of a node that is late, and only
-        `error` (a text) of one on which `run` raised."""
+        """Return the rows, once the answers are in `cluster.nodes[…].answers[name]`: none of a node that is late, and
+        only `error` (a text) of one on which `run` raised."""

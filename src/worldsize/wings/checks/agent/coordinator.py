@@ -142,7 +142,7 @@ class Coordinator:
             self._send(node_rank, {"stage": self._name, "order": order})
 
     def _present(self) -> Cluster:
-        """The nodes that take part."""
+        """Return the nodes that take part."""
         nodes = tuple(node for node in self.cluster.nodes if node.node_rank not in self._absent)
         return self.cluster._replace(nodes=nodes)
 
@@ -180,13 +180,13 @@ def notices_of(rows: Sequence[CheckRow]) -> list[str]:
 
 
 def row_of_notice(text: str) -> str:
-    """The id of the row that a notice of `notices_of` ends with; "" where it ends with none."""
+    """Return the id of the row that a notice of `notices_of` ends with; "" where it ends with none."""
     name = text.rpartition(" [")[2]
     return name[:-1] if text.endswith("]") and "." in name and " " not in name else ""
 
 
 def _notice_of(row: CheckRow, labels: Sequence[str]) -> str:
-    """A row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
+    """Return a row as one line: `node2, node3: the head's port: refused (a firewall?) [network.port]`."""
     where = ", ".join(labels) if len(labels) <= _MOST_LABELS else f"{', '.join(labels[:3])} and {len(labels) - 3} more"
     text = ": ".join(word for word in (where, row.what, row.value) if word)
     text = f"{text} ({row.hint})" if row.hint else text

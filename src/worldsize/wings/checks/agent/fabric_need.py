@@ -9,6 +9,6 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def needs_fabric(context: NodeContext) -> bool:
-    """Whether the job may use RDMA: it has several nodes, and does not say that it takes the back end gloo, which knows
-    TCP alone."""
+    """Return whether the job may use RDMA: it has several nodes, and does not say that it takes the back end gloo,
+    which knows TCP alone."""
     return context.nodes > 1 and context.asked.get("backend") != "gloo"

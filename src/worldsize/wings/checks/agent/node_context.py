@@ -41,11 +41,11 @@ class NodeContext(NamedTuple):
     attempt: int = 0
 
     def path(self, *names: str) -> str:
-        """A path of the machine: `path("proc", "meminfo")`."""
+        """Return a path of the machine: `path("proc", "meminfo")`."""
         return os.path.join(self.root, *names)
 
     def row(self, id: str, what: str, value: str, verdict: str, hint: str = "") -> CheckRow:
-        """A row of this node."""
+        """Return a row of this node."""
         return CheckRow(self.label, id, what, value, verdict, hint)
 
 

@@ -99,8 +99,8 @@ def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
 
 
 def import_descriptors(path: Iterable[str]) -> list[int]:
-    """The open directories by which modules are found: an agent may have been started by /proc/self/fd/3/agent.pyz, as
-    on HPC Pack."""
+    """Return the open directories by which modules are found: an agent may have been started by
+    /proc/self/fd/3/agent.pyz, as on HPC Pack."""
     found = (re.match(r"/proc/self/fd/(\d+)(?:/|$)", entry) for entry in path)
     return [int(match[1]) for match in found if match is not None]
 
@@ -234,11 +234,11 @@ class _NodeProgram:
 
 
 def load_stage(module: str) -> Stage:
-    """The stage of a module of `stages/`."""
+    """Return the stage of a module of `stages/`."""
     found: Stage = __import__(f"worldsize.wings.checks.agent.stages.{module}", fromlist=("STAGE",)).STAGE
     return found
 
 
 def load_measure(stage: str) -> Any:
-    """The module of `measure/` for a stage."""
+    """Return the module of `measure/` for a stage."""
     return __import__(f"worldsize.wings.checks.agent.measure.{stage}", fromlist=("run",))

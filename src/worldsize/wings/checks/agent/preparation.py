@@ -173,7 +173,8 @@ class Preparation:
         return killed
 
     def _started_meanwhile(self) -> list[int]:
-        """The check's processes, and none that was here before it, as of a setup line: whoever is its parent now."""
+        """Return the check's processes, and none that was here before it, as of a setup line: whoever is its parent
+        now."""
         return processes.trees(pid for pid in processes.children() if pid not in self._before)
 
     def close(self) -> None:

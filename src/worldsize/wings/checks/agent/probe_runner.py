@@ -31,7 +31,7 @@ Probe: TypeAlias = "Callable[[NodeContext], ProbeResult]"
 
 
 def load_probe(module: str) -> Probe:
-    """The probe of a module of `probes/`."""
+    """Return the probe of a module of `probes/`."""
     found: Probe = __import__(f"worldsize.wings.checks.agent.probes.{module}", fromlist=("probe",)).probe
     return found
 
@@ -65,7 +65,7 @@ class _Child:
         self.closed = not data
 
     def lines(self) -> Iterator[tuple[NodeCheck, bytes]]:
-        """Each probe that is done, and what it said."""
+        """Yield each probe that is done, and what it said."""
         *lines, rest = bytes(self._said).split(b"\n")
         self._said = bytearray(rest)
         for line in lines[: len(self.due)]:
@@ -93,7 +93,7 @@ class _Probes:
         self._selector.register(pipe, selectors.EVENT_READ, _Child(pid, pipe, checks, self._began))
 
     def _fork(self, checks: Sequence[NodeCheck]) -> tuple[int, int]:
-        """A process that executes these, and the pipe that it writes to. Raises OSError."""
+        """Return a process that executes these, and the pipe that it writes to. Raises OSError."""
         reading, writing = os.pipe()
         try:
             pid = os.fork()
@@ -138,7 +138,7 @@ class _Probes:
 def run_probes(
     context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe] = load_probe
 ) -> ProbeResult:
-    """The rows of all these probes in their order, and their facts together. `load` is called in the probe's own
+    """Return the rows of all these probes in their order, and their facts together. `load` is called in the probe's own
     process. The rows of a probe that is late, fails or says too much are unknown."""
     groups: dict[str, list[NodeCheck]] = {}
     for check in checks:

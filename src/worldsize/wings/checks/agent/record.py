@@ -43,7 +43,7 @@ def write_record(paths: RunPaths, record: CheckRecord) -> None:
 
 
 def read_check_record(paths: RunPaths) -> CheckRecord | None:
-    """The record of this attempt; None where there is none that can be read."""
+    """Return the record of this attempt; None where there is none that can be read."""
     return read_record(record_path(paths), _record_of)
 
 

@@ -20,24 +20,24 @@ class Selection(NamedTuple):
     only: Sequence[str] = ()
 
     def wants(self, id: str) -> bool:
-        """Whether the row of this id is wanted."""
+        """Return whether the row of this id is wanted."""
         return not self.only or id in self.only
 
     def stages(self) -> list[StageEntry]:
-        """The stages to go through: those with a row that is wanted, and those that prepare them."""
+        """Return the stages to go through: those with a row that is wanted, and those that prepare them."""
         found = [entry for entry in STAGES if entry.cheap or self.mode != CHEAP]
         wanted = [entry for entry in found if any(map(self.wants, entry.ids))]
         needed = {name for entry in wanted for name in entry.needs}
         return [entry for entry in found if entry in wanted or entry.module in needed]
 
     def probes(self) -> list[NodeCheck]:
-        """The probes to execute: those with a row that is wanted, and those whose facts a stage needs."""
+        """Return the probes to execute: those with a row that is wanted, and those whose facts a stage needs."""
         facts = {name for entry in self.stages() for name in entry.reads}
         found = [check for check in NODE_CHECKS if check.cheap or self.mode != CHEAP]
         return [check for check in found if check.module in facts or any(map(self.wants, check.ids))]
 
 
 def row_ids() -> list[str]:
-    """The ids of all rows that nodes can give, in the order of the checks."""
+    """Return the ids of all rows that nodes can give, in the order of the checks."""
     found: Iterable[str] = (id for entry in (*NODE_CHECKS, *STAGES) for id in entry.ids)
     return list(dict.fromkeys((*found, "node")))

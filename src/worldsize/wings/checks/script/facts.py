@@ -27,7 +27,7 @@ def script_facts(request: ScriptRequest, clock: Callable[[], float] = time.threa
 
 
 def facts_of(program: Program) -> dict[str, Any]:
-    """The facts of a script that was read."""
+    """Return the facts of a script that was read."""
     try:
         return {
             "modules": sorted(_unconditional_imports(program)),
@@ -67,7 +67,7 @@ def _imports_at_the_top(module: SourceModule) -> Iterator[str]:
 
 
 def _and_above(name: str) -> Iterator[str]:
-    """A module's name, and those of the packages around it."""
+    """Yield a module's name, and those of the packages around it."""
     while name:
         yield name
         name = name.rpartition(".")[0]

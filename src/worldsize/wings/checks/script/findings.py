@@ -29,16 +29,17 @@ RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
 
 
 def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """All findings, by file and line. None where the script is not found, is not this Python's, or is too large to be
-    read in the time that a check has for it. `clock`: this thread's own seconds, so that a busy machine finds as much
-    as an idle one."""
+    """Return all findings, by file and line. None where the script is not found, is not this Python's, or is too large
+    to be read in the time that a check has for it. `clock`: this thread's own seconds, so that a busy machine finds as
+    much as an idle one."""
     program = read_program(request, clock)
     found = [] if program is None else findings_of(program)
     return _by_place([*found, *downloads(request, clock)])
 
 
 def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """The findings of what would be downloaded where nothing can be, alone: also without code, and of batch scripts."""
+    """Return the findings of what would be downloaded where nothing can be, alone: also without code, and of batch
+    scripts."""
     try:
         return download_findings(request, clock)
     except Exception:  # noqa: BLE001  as with the other rules
@@ -46,7 +47,7 @@ def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_t
 
 
 def findings_of(program: Program) -> list[ScriptFinding]:
-    """The findings in a script that was read."""
+    """Return the findings in a script that was read."""
     found: list[ScriptFinding] = []
     for rule in RULES:
         try:

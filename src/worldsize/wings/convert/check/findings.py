@@ -70,7 +70,7 @@ def check_training(
 
 
 def _project_of(script: str) -> str:
-    """The current directory, or that of a script outside of it."""
+    """Return the current directory, or that of a script outside of it."""
     is_inside = os.path.realpath(script).startswith(os.path.join(os.path.realpath(os.curdir), ""))
     return os.curdir if is_inside else os.path.dirname(script) or os.curdir
 
@@ -86,7 +86,7 @@ def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundL
 
 
 def original_line(before: str, after: str, line: int) -> int:
-    """The line of a text that has become, or stands before, a line of the changed text; both count from 1."""
+    """Return the line of a text that has become, or stands before, a line of the changed text; both count from 1."""
     blocks = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
     for _, start, end, changed, changed_end in blocks:
         if changed <= line - 1 < changed_end:

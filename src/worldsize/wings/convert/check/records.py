@@ -56,8 +56,8 @@ class Record(NamedTuple):
 
 
 def read_record(path: str, log: str, folder: str, helpers: str) -> Record:
-    """A process's record; without one, what its log says of where it was. `folder`: the copy that it worked in, and in
-    that convert's `helpers`."""
+    """Return a process's record; without one, what its log says of where it was. `folder`: the copy that it worked in,
+    and in that convert's `helpers`."""
     try:
         return _record(json.loads(read_if_possible(path)))
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -92,8 +92,8 @@ def run_trials(training: Training, directory: str, tell: Callable[[str], None], 
 
 
 def is_too_short(given: float, taken: float) -> bool:
-    """Whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took so long
-    (`taken`)."""
+    """Return whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took so
+    long (`taken`)."""
     return given < _SLOWER * taken
 
 

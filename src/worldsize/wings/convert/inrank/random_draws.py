@@ -63,7 +63,7 @@ def begin_pass() -> None:
 
 
 def were_drawn() -> bool:
-    """Whether random numbers were drawn since the pass has begun."""
+    """Return whether random numbers were drawn since the pass has begun."""
     return bool(_pass.count)
 
 
@@ -90,7 +90,7 @@ def _repeated(function: Any, shorten: Callable[[Any, Any], Any]) -> Any:
 
 
 def _with_one_row(values: Any, options: Any) -> Any:
-    """The number of rows, and the arguments for one; None for a number without rows."""
+    """Return the number of rows, and the arguments for one; None for a number without rows."""
     if "size" in options:
         size = list(options["size"])
         return (size[0], values, {**options, "size": [1, *size[1:]]}) if size else None

@@ -103,7 +103,7 @@ class Recorder:
             self.end("steps")
 
     def _user_line(self) -> Any:
-        """The innermost line of the script's own files that is being executed."""
+        """Return the innermost line of the script's own files that is being executed."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             if self._is_own_file(frame.f_code.co_filename):
@@ -150,7 +150,7 @@ def weights_of(optimizer: Any) -> List[torch.Tensor]:
 
 
 def size_of(tensor: torch.Tensor) -> float:
-    """The sum of the absolute values."""
+    """Return the sum of the absolute values."""
     values = tensor.detach()
     return float((values if values.layout == torch.strided else values.to_dense()).double().abs().sum())
 

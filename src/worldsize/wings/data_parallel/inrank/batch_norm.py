@@ -27,7 +27,7 @@ class BatchNormPatch:
         replace(torch.nn.functional, "batch_norm", self._batch_norm)
 
     def is_synced_on(self, device: Any) -> bool:
-        """Whether tensors on this device are normalised over all ranks."""
+        """Return whether tensors on this device are normalised over all ranks."""
         return self._training.mode == "split" and (device.type == "cuda" or self._asked)
 
     def _batch_norm(

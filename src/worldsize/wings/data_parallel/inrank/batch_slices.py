@@ -9,7 +9,8 @@ import torch
 
 
 def size_of(data: Any, dim: int = 0) -> int | None:
-    """How many samples a batch has: the size of dimension `dim` in all its tensors; None where they do not agree."""
+    """Return how many samples a batch has: the size of dimension `dim` in all its tensors; None where they do not
+    agree."""
     sizes = set(_sizes(data, dim))
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -24,7 +25,7 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
 
 
 def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
-    """The `count` samples from `start`; what does not have `total` samples stays as it is."""
+    """Return the `count` samples from `start`; what does not have `total` samples stays as it is."""
     if _is_array(data):
         rows = (slice(None),) * dim + (slice(start, start + count),)
         return data[rows] if data.ndim > dim and data.shape[dim] == total else data

@@ -61,8 +61,8 @@ class FilePatches:
         self._directory = ""
 
     def _shared_path(self, path: Any) -> str | None:
-        """The real path of what lies below the run directory, which all ranks share; None for anything else, and for
-        what is no path."""
+        """Return the real path of what lies below the run directory, which all ranks share; None for anything else, and
+        for what is no path."""
         if not self._root or not self._training.active or isinstance(path, int):
             return None
         try:
@@ -88,8 +88,8 @@ class FilePatches:
         return self._beside[place]
 
     def _find_own_file(self, place: str) -> str | None:
-        """The rank's own file that stands for the one at `place`; None where the file itself is to be read. Waits then
-        until rank 0 has saved it as often as this rank has."""
+        """Return the rank's own file that stands for the one at `place`; None where the file itself is to be read.
+        Waits then until rank 0 has saved it as often as this rank has."""
         count = self._saves.get(place, 0)
         if place not in self._beside and count and self._training.rank and self._training.used:
             store = self._training.world.store
@@ -163,7 +163,7 @@ class FilePatches:
             self._announce(self._count_save(other))
 
     def _saved_name(self, path: Any) -> str | None:
-        """The real path of what `torch.save` has made; None for anything else."""
+        """Return the real path of what `torch.save` has made; None for anything else."""
         if not self._saves or not self._training.active or not isinstance(path, (str, os.PathLike)):
             return None
         name = _real_path(path)

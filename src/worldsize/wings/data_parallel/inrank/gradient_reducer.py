@@ -171,7 +171,7 @@ class GradientReducer:
             tail[LOSS] = run.loss
 
     def _divisor(self, run: BackwardPass, weight: Any, rounding: float) -> Any:
-        """The number by which the sums are still to be divided; None for no number."""
+        """Return the number by which the sums are still to be divided; None for no number."""
         if not run.parts:
             return self._world.size
         if run.weight is None or isinstance(weight, torch.Tensor):
@@ -179,8 +179,8 @@ class GradientReducer:
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
     def _take_extra(self, run: BackwardPass, count: Any) -> bool:
-        """Whether a rank has trained what the plan does not know. On a GPU, a rank that has not done so itself does not
-        wait for the others' answer."""
+        """Return whether a rank has trained what the plan does not know. On a GPU, a rank that has not done so itself
+        does not wait for the others' answer."""
         if not isinstance(count, torch.Tensor):
             return bool(count)
         if run.extra and int(count.item()) < self._world.size:
@@ -238,7 +238,7 @@ class GradientReducer:
 
 
 def _site() -> Any:
-    """The place of the backward in the user's code: its innermost lines."""
+    """Return the place of the backward in the user's code: its innermost lines."""
     frame = user_frame()
     lines: list[Any] = []
     while frame is not None and len(lines) < _FRAMES:

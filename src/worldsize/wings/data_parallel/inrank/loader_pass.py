@@ -59,7 +59,7 @@ class LoaderPass:
         return self._verdict != NEVER
 
     def is_trained_with(self) -> bool:
-        """Whether the next batch is trained with, as far as is known."""
+        """Return whether the next batch is trained with, as far as is known."""
         if self._verdict != ALWAYS or not torch.is_grad_enabled():
             return False
         return self._parts.loops.get(self._site) == "eval" or self._parts.models.is_training()
@@ -85,7 +85,7 @@ class LoaderPass:
         return index[training.rank * given.local :][: given.local]
 
     def is_scaled(self) -> bool:
-        """Whether this pass is shared out as a DistributedSampler would do it; known at its beginning."""
+        """Return whether this pass is shared out as a DistributedSampler would do it; known at its beginning."""
         scaled = self._training.mode == "scale" and self._by_index
         return scaled and self.may_train() and self._parts.models.is_training()
 

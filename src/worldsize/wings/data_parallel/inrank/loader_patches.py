@@ -34,7 +34,7 @@ class LoaderPatches:
             replace(torch.utils.data.DataLoader, "__len__", self._length)
 
     def _pass_of(self, iterator: Any) -> Any:
-        """The pass that an iterator belongs to; None if it is not followed."""
+        """Return the pass that an iterator belongs to; None if it is not followed."""
         return iterator.__dict__.get("_worldsize") if self._training.active else None
 
     def _iterate(self, original: Any, loader: Any) -> Any:
@@ -56,8 +56,8 @@ class LoaderPatches:
             self._next = former
 
     def _length(self, original: Any, loader: Any) -> Any:
-        """The length of a loader, as schedules count it: of one that shuffles, which is one that trains, the batches of
-        one rank."""
+        """Return the length of a loader, as schedules count it: of one that shuffles, which is one that trains, the
+        batches of one rank."""
         shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
         if not shuffles or not self._training.active or not loader.batch_size:
             return original(loader)

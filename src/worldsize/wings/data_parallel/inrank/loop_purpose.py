@@ -24,7 +24,7 @@ _NOTHING = object()
 
 
 def training_verdict(frame: Any) -> int:
-    """Whether the loop that takes a batch in `frame` leads to a backward before it takes the next one."""
+    """Return whether the loop that takes a batch in `frame` leads to a backward before it takes the next one."""
     while frame is not None:
         if frame.f_code.co_name in _COMPREHENSION_NAMES and frame.f_back is not None:
             frame = frame.f_back
@@ -41,9 +41,9 @@ def training_verdict(frame: Any) -> int:
 
 
 def is_in_training_loop(frame: Any) -> bool:
-    """Whether the innermost loop around what is being executed, in `frame` or in what has called it, surely leads to a
-    backward; or, where there is none around it, a later loop that calls the function of `frame`. Comprehensions, and
-    loops that yield, are none."""
+    """Return whether the innermost loop around what is being executed, in `frame` or in what has called it, surely
+    leads to a backward; or, where there is none around it, a later loop that calls the function of `frame`.
+    Comprehensions, and loops that yield, are none."""
     caller, name = frame, frame.f_code.co_name
     while caller is not None:
         body = statement_loop_body(caller.f_code, caller.f_lineno)
@@ -63,21 +63,21 @@ def _trains(frame: Any, body: Sequence[ast.AST]) -> bool:
 
 
 def _loops_after(code: Any, line: int) -> list[Any]:
-    """The `for` and `while` loops that follow a line in its function, or in its module."""
+    """Return the `for` and `while` loops that follow a line in its function, or in its module."""
     inside = _definition(code) or _parse_file(code.co_filename)
     nodes = ast.walk(inside) if inside is not None else ()
     return [node for node in nodes if isinstance(node, _LOOP) and node.lineno > line]
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    """Whether there is a call of a function, or a method, of this name."""
+    """Return whether there is a call of a function, or a method, of this name."""
     functions = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
     return any(name in (getattr(function, "id", ""), getattr(function, "attr", "")) for function in functions)
 
 
 @lru_cache(maxsize=None)
 def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """The body of the innermost `for` or `while` around a line that does not yield; empty for none."""
+    """Return the body of the innermost `for` or `while` around a line that does not yield; empty for none."""
     loops = [loop for loop in _loops_around(code, line) if isinstance(loop, _LOOP)]
     loop = max(reversed(loops), key=lambda node: node.lineno, default=None)
     yields = loop is not None and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loop))
@@ -86,7 +86,8 @@ def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
 
 @lru_cache(maxsize=None)
 def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """The body of the innermost loop around the line that is being executed, or whose head it is; empty for no loop."""
+    """Return the body of the innermost loop around the line that is being executed, or whose head it is; empty for no
+    loop."""
     loop = innermost_loop(code, line)
     if isinstance(loop, _COMPREHENSION):
         return [loop.key, loop.value] if isinstance(loop, ast.DictComp) else [loop.elt]
@@ -99,7 +100,7 @@ def innermost_loop(code: Any, line: int) -> Any:
 
 
 def _loops_around(code: Any, line: int) -> list[Any]:
-    """The loops, of any kind, around a line of a function or of a module."""
+    """Return the loops, of any kind, around a line of a function or of a module."""
     tree, inside = _parse_file(code.co_filename), _definition(code)
     first = inside.lineno if inside is not None else 0
     nodes = [node for node in ast.walk(tree) if isinstance(node, (*_LOOP, *_COMPREHENSION))] if tree is not None else []
@@ -108,7 +109,7 @@ def _loops_around(code: Any, line: int) -> list[Any]:
 
 @lru_cache(maxsize=None)
 def _parse_file(filename: str) -> Any:
-    """The syntax tree of a file; None for one that is missing, too long or cannot be parsed."""
+    """Return the syntax tree of a file; None for one that is missing, too long or cannot be parsed."""
     lines = linecache.getlines(filename)
     try:
         return ast.parse("".join(lines)) if lines and len(lines) < _MAX_LINES else None
@@ -118,7 +119,7 @@ def _parse_file(filename: str) -> Any:
 
 @lru_cache(maxsize=None)
 def _definition(code: Any) -> Any:
-    """The definition of the function that `code` belongs to; None for a module's code."""
+    """Return the definition of the function that `code` belongs to; None for a module's code."""
     tree = _parse_file(code.co_filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, _FUNCTION) and node.name == code.co_name:
@@ -161,7 +162,8 @@ class _BackwardFinder:
         return UNKNOWN
 
     def _condition_value(self, test: ast.expr) -> bool | None:
-        """The present value of a condition of plain names; None where it cannot be told without executing anything."""
+        """Return the present value of a condition of plain names; None where it cannot be told without executing
+        anything."""
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -192,8 +194,8 @@ class _BackwardFinder:
         return None
 
     def _value(self, node: ast.expr) -> Any:
-        """The value of a name, or of an attribute that lies in its object's own dictionary; _NOTHING for anything
-        else."""
+        """Return the value of a name, or of an attribute that lies in its object's own dictionary; _NOTHING for
+        anything else."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
@@ -234,7 +236,7 @@ class _BackwardFinder:
 
 
 def _wrapped_function(function: Any) -> Any:
-    """The function inside a decorator, such as `torch.compile`, or inside a `partial`."""
+    """Return the function inside a decorator, such as `torch.compile`, or inside a `partial`."""
     for _ in range(_MAX_DEPTH):
         inner = getattr(function, "__wrapped__", None) or getattr(function, "_torchdynamo_orig_callable", None)
         if inner is None and isinstance(function, partial):

@@ -149,7 +149,7 @@ class LossReading:
 
 
 def _is_over_batch(node: Any) -> bool:
-    """Whether a sum or mean goes over the first dimension, which is the batch's."""
+    """Return whether a sum or mean goes over the first dimension, which is the batch's."""
     dims = getattr(node, "_saved_dim", None)
     if dims is None:
         return True
@@ -159,13 +159,13 @@ def _is_over_batch(node: Any) -> bool:
 
 
 def _operation_name(node: Any) -> str:
-    """The name of a node's operation, without the number of its variant: SumBackward1 is Sum."""
+    """Return the name of a node's operation, without the number of its variant: SumBackward1 is Sum."""
     name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
     return name.partition("Backward")[0] or name
 
 
 def _is_python_number(number: Any) -> bool:
-    """Whether a tensor stands for a Python number, which no rank counted."""
+    """Return whether a tensor stands for a Python number, which no rank counted."""
     least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
     if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
         return False
@@ -173,7 +173,7 @@ def _is_python_number(number: Any) -> bool:
 
 
 def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
-    """Whether a node is of weights alone, as a penalty on them is, and not of the batch."""
+    """Return whether a node is of weights alone, as a penalty on them is, and not of the batch."""
     if not sizes and getattr(root, "_saved_self", None) is not None:
         sizes = tuple(root._saved_self.shape)
     stack, seen = [(child, sizes) for child, _ in root.next_functions if child is not None], 0
@@ -193,8 +193,8 @@ def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
 
 
 def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients: Any, handles: list[Any]) -> list[Any]:
-    """The gradients with which a backward begins: each rank's part of the whole batch's loss. `handles` receives hooks
-    that scale parts of it on the way."""
+    """Return the gradients with which a backward begins: each rank's part of the whole batch's loss. `handles` receives
+    hooks that scale parts of it on the way."""
     batch, size = training.batch, training.size
     number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
     if not batch.sliced:

@@ -61,7 +61,7 @@ class Models:
         return self._held.get(id(tensor)) is tensor
 
     def is_training(self) -> bool:
-        """Whether a module whose own parameters are trained is in training mode; also where there is none."""
+        """Return whether a module whose own parameters are trained is in training mode; also where there is none."""
         if self._owners is None:
             held = set(map(id, self._held.values()))
             modules = [each for each in self._modules.values() if held & set(map(id, each._parameters.values()))]
@@ -80,7 +80,7 @@ class Models:
         _exchange(fresh, lambda flat: self._world.broadcast_from_first(_to_sendable(flat)))
 
     def _agree_on_new(self) -> tuple[list[Any], list[Any]]:
-        """The new tensors, and the new ones that optimizers hold: the same on all ranks, which this checks.
+        """Return the new tensors, and the new ones that optimizers hold: the same on all ranks, which this checks.
 
         A model that a script has dropped may still be there on one rank and not on another, until its garbage is
         collected.
@@ -119,7 +119,8 @@ class Models:
         )
 
     def batch_norm_device(self) -> Any:
-        """The device of a module in training mode that normalises by its batch's statistics; None for no module."""
+        """Return the device of a module in training mode that normalises by its batch's statistics; None for no
+        module."""
         for norm in self._norms.values():
             by_batch = isinstance(norm, torch.nn.modules.batchnorm._BatchNorm)
             if by_batch and norm.training and norm.running_mean is not None:
@@ -146,5 +147,5 @@ def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
 
 
 def _to_sendable(flat: Any) -> Any:
-    """The values in a type that the connections know: as bytes where they do not know their own."""
+    """Return the values in a type that the connections know: as bytes where they do not know their own."""
     return flat.view(torch.uint8) if flat.dtype in (torch.bool, torch.complex64, torch.complex128) else flat

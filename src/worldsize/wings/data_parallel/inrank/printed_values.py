@@ -61,8 +61,8 @@ class PrintedValues:
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
     def _batch_value(self, tensor: Any) -> Any:
-        """The value of the whole batch; None where the tensor's own value is meant, or it is followed. May ask the
-        other ranks."""
+        """Return the value of the whole batch; None where the tensor's own value is meant, or it is followed. May ask
+        the other ranks."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
@@ -74,7 +74,8 @@ class PrintedValues:
         return None
 
     def _ask_ranks(self, tensor: Any) -> Any:
-        """The whole batch's value of a loss that was not followed, such as one computed inside a compiled function."""
+        """Return the whole batch's value of a loss that was not followed, such as one computed inside a compiled
+        function."""
         if tensor.numel() != 1 or not self.follower.exchange.is_possible():
             return None
         reading = self._read_graph(tensor)

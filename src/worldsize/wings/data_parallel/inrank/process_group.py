@@ -42,8 +42,8 @@ class Communicator:
         return self._store
 
     def group(self, device: Any, kind: str = "all") -> Any:
-        """The group for tensors on a device. `kind` other than "all": a group with connections of its own, so that its
-        messages need no common order with others: "values" for numbers that the script prints, "norm"."""
+        """Return the group for tensors on a device. `kind` other than "all": a group with connections of its own, so
+        that its messages need no common order with others: "values" for numbers that the script prints, "norm"."""
         name = f"{kind}-{device.type}"
         if name not in self._groups:
             nccl = device.type == "cuda" and self._has_nccl()
@@ -61,8 +61,8 @@ class Communicator:
         return torch.distributed.ProcessGroupNCCL(store, self.rank, self.size, options)
 
     def _has_nccl(self) -> bool:
-        """Whether NCCL can be used: not where there is no GPU (a rehearsal), or where ranks share one, which NCCL
-        refuses."""
+        """Return whether NCCL can be used: not where there is no GPU (a rehearsal), or where ranks share one, which
+        NCCL refuses."""
         if os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or not torch.distributed.is_nccl_available():
             return False
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -89,19 +89,19 @@ class Communicator:
         return tensor
 
     def value_from_first(self, value: Any) -> Any:
-        """The value that rank 0 has; one that JSON knows."""
+        """Return the value that rank 0 has; one that JSON knows."""
         data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
 
     def any_says(self, true: bool) -> bool:
-        """Whether it is true on any rank."""
+        """Return whether it is true on any rank."""
         return bool(self.add_up(torch.tensor([float(true)])).item())
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
-        """Whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and that
-        part of it. NaN on both is no difference. All ranks must call this, with as many tensors."""
+        """Return whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and
+        that part of it. NaN on both is no difference. All ranks must call this, with as many tensors."""
         mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
         first = self.broadcast_from_first(mine.clone())
         close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)

@@ -23,7 +23,7 @@ is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda:
 
 
 def _python_state() -> tuple[Any, Any]:
-    """The state of Python's generator, and of numpy's where the script has loaded it."""
+    """Return the state of Python's generator, and of numpy's where the script has loaded it."""
     numpy = sys.modules.get("numpy.random")
     return random.getstate(), numpy.get_state() if numpy else None
 

@@ -58,8 +58,8 @@ class Training:
         self.active = False
 
     def divide(self, total: int) -> BatchSizes:
-        """The sizes of a batch of `total` samples; one that the number of ranks does not divide goes whole to all of
-        them."""
+        """Return the sizes of a batch of `total` samples; one that the number of ranks does not divide goes whole to
+        all of them."""
         sliced = total % self.size == 0
         return BatchSizes(sliced, total // self.size if sliced else total, total)
 
@@ -92,18 +92,18 @@ class Training:
 
 
 def refusal(what: str, hint: str) -> ScriptRefused:
-    """The error to raise, with the line of the user's script that led here."""
+    """Return the error to raise, with the line of the user's script that led here."""
     return ScriptRefused(f"{user_place()}: {what}\n  -> {hint}")
 
 
 def user_place() -> str:
-    """The file and the line of the user's script that led here."""
+    """Return the file and the line of the user's script that led here."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
 
 
 def user_frame() -> Any:
-    """The innermost frame that is the user's own code; None at the interpreter's end."""
+    """Return the innermost frame that is the user's own code; None at the interpreter's end."""
     return nearest_user_frame(sys._getframe())
 
 
@@ -116,7 +116,7 @@ def nearest_user_frame(frame: Any) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def is_user_code(filename: str) -> bool:
-    """Whether a file is the user's own code, and not this package's, an installed library's or Python's."""
+    """Return whether a file is the user's own code, and not this package's, an installed library's or Python's."""
     if filename.startswith("<") and filename != "<string>":
         return False
     here = os.path.dirname(os.path.abspath(__file__))

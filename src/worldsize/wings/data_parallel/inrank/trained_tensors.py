@@ -50,7 +50,8 @@ class TrainedTensors:
                 self._add(weakref.ref(tensor))
 
     def find_missed(self, roots: Any) -> list[int]:
-        """The numbers of new tensors that a backward has given gradients, where no tensor with a hook has got one."""
+        """Return the numbers of new tensors that a backward has given gradients, where no tensor with a hook has got
+        one."""
         count = len(self.tensors)
         self.discover(roots)
         self.register_hooks()
@@ -100,7 +101,7 @@ class TrainedTensors:
 
 
 def graph_leaves(roots: Sequence[Any]) -> list[Any]:
-    """The tensors at the ends of the graph, in an order that the graph alone decides."""
+    """Return the tensors at the ends of the graph, in an order that the graph alone decides."""
     stack = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen, found = set(stack), []
     while stack:

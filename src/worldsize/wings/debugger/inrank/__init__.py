@@ -47,7 +47,7 @@ def on_torch(torch: ModuleType) -> None:
 
 
 def _agent() -> str:
-    """The process that has started this rank; "" where nobody can tell."""
+    """Return the process that has started this rank; "" where nobody can tell."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return file.read().rpartition(") ")[2].split()[1]

@@ -66,8 +66,8 @@ class DeepSpeedLauncher(Launcher):
         return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """The failures of the ranks that left an exception, or of the only rank: the launcher does not report which
-        failed."""
+        """Return the failures of the ranks that left an exception, or of the only rank: the launcher does not report
+        which failed."""
         end = end._replace(ended=end.ended._replace(code=rank_exit_code(end.ended.code)))
         process, code, time = end.ended
         errors = rank_errors(end.plan, end.paths)
@@ -89,14 +89,15 @@ def _environment(launch: NodeLaunch, ranks: Iterable[Process]) -> Mapping[str, s
 
 
 def launcher_directory(paths: RunPaths, node: NodePlan) -> str:
-    """The directory that is first on the launcher's PATH."""
+    """Return the directory that is first on the launcher's PATH."""
     return os.path.join(paths.launch_dir, f"node-{node.node_rank}")
 
 
 def deepspeed_environment(
     ranks: Iterable[Process], paths: RunPaths, node: NodePlan, autotuning: str = ""
 ) -> dict[str, str]:
-    """The launcher's environment: what is the same for all ranks of its node. `autotuning`: its option of that name."""
+    """Return the launcher's environment: what is the same for all ranks of its node. `autotuning`: its option of that
+    name."""
     first, *others = (process.environment for process in ranks)
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
     own.update(variable_names("rank", "local rank", "own"), _FOR_RANKS_ALONE)
@@ -129,5 +130,6 @@ def write_launch_files(
 
 
 def rank_exit_code(code: int) -> int:
-    """The rank's exit code, 128+N for signal N: DeepSpeed's launcher exits with -N, which a shell sees as 256 - N."""
+    """Return the rank's exit code, 128+N for signal N: DeepSpeed's launcher exits with -N, which a shell sees as 256 -
+    N."""
     return 128 + 256 - code if code > 256 - 65 else code

@@ -93,7 +93,7 @@ def _glibc() -> str:
 
 
 def _needed_glibc(installed: Dict[str, Any]) -> str:
-    """The newest that a wheel was built for, with its name: "2.28 numpy"."""
+    """Return the newest that a wheel was built for, with its name: "2.28 numpy"."""
     newest: Tuple[Tuple[int, int], str] = ((0, 0), "")
     for name, distribution in installed.items():
         for version in _glibc_versions(distribution.read_text("WHEEL") or ""):

@@ -109,7 +109,7 @@ def look_up(spec: str, config: Config, compute: str, name: str | None = None) ->
 
 
 def _require_own_path(spec: str) -> str:
-    """The absolute path of `spec`. UsageError for a bare name here that somebody else owns."""
+    """Return the absolute path of `spec`. UsageError for a bare name here that somebody else owns."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
         raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
@@ -117,7 +117,7 @@ def _require_own_path(spec: str) -> str:
 
 
 def _is_job(path: str) -> bool:
-    """Whether it is a YAML file that says what to run, rather than what is in an environment."""
+    """Return whether it is a YAML file that says what to run, rather than what is in an environment."""
     if not path.endswith((".yml", ".yaml")) or not os.path.isfile(path):
         return False
     from worldsize.common.atomic_files import read_file

@@ -179,7 +179,8 @@ def packages_from_pip(prefix: str) -> list[str]:
 
 
 def with_python(specs: Sequence[str], version: str | None) -> list[str]:
-    """The specs, and Python in the version that is asked for, where they do not name it: nothing runs without."""
+    """Return the specs, and Python in the version that is asked for, where they do not name it: nothing runs
+    without."""
     names = {_name(each) for each in specs}
     if "python" in names:
         return list(specs)
@@ -198,8 +199,8 @@ def _name(spec: str) -> str:
 
 
 def channel_addresses(channels: Sequence[str]) -> list[str]:
-    """The addresses of channels, as rattler takes them: conda's `defaults` are two, a path is one, `nodefaults` is
-    none."""
+    """Return the addresses of channels, as rattler takes them: conda's `defaults` are two, a path is one, `nodefaults`
+    is none."""
     found: list[str] = []
     for each in channels:
         found += _NAMED_CHANNELS.get(each, ("file://" + each if each.startswith("/") else each,))
@@ -207,5 +208,5 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
 
 
 def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows as they may be written down: tokens and passwords in their addresses are masked."""
+    """Return the rows as they may be written down: tokens and passwords in their addresses are masked."""
     return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

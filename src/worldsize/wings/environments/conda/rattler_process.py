@@ -86,7 +86,7 @@ def _gateway(order: dict[str, Any]) -> Any:
 
 
 def _client() -> Any:
-    """A client that knows the credentials of rattler's own storage: RATTLER_AUTH_FILE, the keyring, netrc."""
+    """Return a client that knows the credentials of rattler's own storage: RATTLER_AUTH_FILE, the keyring, netrc."""
     return rattler.Client.default_client()
 
 
@@ -123,7 +123,7 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
 
 
 async def _find_known(order: dict[str, Any]) -> list[str]:
-    """The `specs` that a channel has anything for."""
+    """Return the `specs` that a channel has anything for."""
     specs = {text: _spec(text) for text in order["specs"]}
     platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
     found = await _gateway(order).query(_channels(order), platforms, list(specs.values()), recursive=False)
@@ -195,7 +195,7 @@ class _Reporter(rattler.InstallerReporter):
 
 
 def _row(record: Any) -> dict[str, Any]:
-    """The parts of a record that are needed to install it again."""
+    """Return the parts of a record that are needed to install it again."""
     found = {
         "name": record.name.normalized,
         "version": str(record.version),

@@ -52,7 +52,7 @@ ConflictQuery = Callable[[Sequence[str]], str | None]
 
 
 def read_list(path: str) -> list[RequirementLine]:
-    """The lines of a requirements file, and of those that it includes. NotFound, UsageError."""
+    """Return the lines of a requirements file, and of those that it includes. NotFound, UsageError."""
     lines = list_lines(["-r " + os.path.abspath(path)], ("-r",))
     return [parse_requirement(line) for line in lines if not _is_include(line)]
 
@@ -117,8 +117,8 @@ def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQue
 def _find_misfit(
     conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
 ) -> RequirementLine:
-    """The requirement to leave out, of those that the solver names, or of all where it names none: the last one without
-    which the others fit; or the very last, where several do not fit."""
+    """Return the requirement to leave out, of those that the solver names, or of all where it names none: the last one
+    without which the others fit; or the very last, where several do not fit."""
     named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
     candidates = named or list(conda)
     for each in reversed(candidates):
@@ -137,7 +137,7 @@ def _to_conda_spec(spec: str) -> str:
 
 
 def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
-    """An environment file that conda reads too."""
+    """Return an environment file that conda reads too."""
     import yaml
 
     dependencies: list[Any] = [*proposal.conda]

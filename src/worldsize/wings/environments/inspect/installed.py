@@ -37,12 +37,12 @@ class InstalledDistribution(NamedTuple):
 
 
 def normalized_name(name: str) -> str:
-    """The name in the form in which package indexes compare names."""
+    """Return the name in the form in which package indexes compare names."""
     return _SEPARATORS.sub("-", name).lower()
 
 
 def site_packages(prefix: str) -> str | None:
-    """The site-packages directory of the prefix's Python; None where there is none."""
+    """Return the site-packages directory of the prefix's Python; None where there is none."""
     library = os.path.join(prefix, "lib")
     try:
         names = sorted(name for name in os.listdir(library) if re.fullmatch(r"python\d+\.\d+t?", name))
@@ -53,7 +53,7 @@ def site_packages(prefix: str) -> str | None:
 
 
 def installed_distributions(prefix: str) -> list[InstalledDistribution]:
-    """The distributions of the prefix itself, sorted by name. Damaged ones are left out."""
+    """Return the distributions of the prefix itself, sorted by name. Damaged ones are left out."""
     return [each._replace(digest=record_digest(each.path), url=_url(each.path)) for each in named_distributions(prefix)]
 
 
@@ -93,8 +93,8 @@ def record_rows(path: str) -> list[tuple[str, str]]:
 
 
 def record_digest(path: str) -> str | None:
-    """The digest of what the wheel holds, by RECORD: without scripts, which contain the prefix, and without notes about
-    the installation. None where nothing is left."""
+    """Return the digest of what the wheel holds, by RECORD: without scripts, which contain the prefix, and without
+    notes about the installation. None where nothing is left."""
     own = os.path.basename(path)
     rows = sorted(
         (name, digest)
@@ -112,7 +112,7 @@ def record_digest(path: str) -> str | None:
 
 
 def conda_packages(prefix: str) -> list[dict[str, Any]]:
-    """The records of conda-meta, by name."""
+    """Return the records of conda-meta, by name."""
     directory = os.path.join(prefix, "conda-meta")
     try:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
@@ -123,7 +123,8 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 
 
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
-    """The digest that identifies a package set: equal for the same packages, byte for byte, wherever they lie."""
+    """Return the digest that identifies a package set: equal for the same packages, byte for byte, wherever they
+    lie."""
     from hashlib import sha256
 
     keys = ("name", "version", "build", "sha256")
@@ -159,7 +160,7 @@ def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> N
 
 
 def _read_text(path: str, size: int = -1) -> str:
-    """The text of a file, or its first `size` characters; empty where it is missing or cannot be read."""
+    """Return the text of a file, or its first `size` characters; empty where it is missing or cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(size)
@@ -181,7 +182,7 @@ class ClobberedFile(NamedTuple):
 
 
 def read_file_stamps(prefix: str) -> FileStamps:
-    """The stamps that conda's files have now."""
+    """Return the stamps that conda's files have now."""
     return {file: _stamp(os.path.join(prefix, file)) for file, _, _ in _conda_files(prefix)}
 
 
@@ -238,7 +239,7 @@ def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[st
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """The stamp of a file or link; None where it is missing or out of reach."""
+    """Return the stamp of a file or link; None where it is missing or out of reach."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -247,7 +248,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _has_digest(path: str, digest: str | None) -> bool:
-    """Whether a file has this SHA-256; True without one to compare with, False where the file cannot be read."""
+    """Return whether a file has this SHA-256; True without one to compare with, False where the file cannot be read."""
     if digest is None:
         return True
     from hashlib import sha256

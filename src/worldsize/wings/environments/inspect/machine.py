@@ -62,7 +62,7 @@ def glibc_version() -> str | None:
 
 
 def driver_version() -> str | None:
-    """The version of the NVIDIA driver that is loaded, such as "550.54.15"; None without one."""
+    """Return the version of the NVIDIA driver that is loaded, such as "550.54.15"; None without one."""
     try:
         with open(_DRIVER, encoding="ascii", errors="replace") as file:
             found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", file.readline())
@@ -72,15 +72,15 @@ def driver_version() -> str | None:
 
 
 def machine_versions() -> list[str]:
-    """The versions that stand for this machine's virtual packages in a fingerprint where nobody named any: cheap to
-    find, and enough to tell machines apart. The solver itself asks rattler."""
+    """Return the versions that stand for this machine's virtual packages in a fingerprint where nobody named any: cheap
+    to find, and enough to tell machines apart. The solver itself asks rattler."""
     found = {"glibc": glibc_version(), "driver": driver_version()}
     return ["{} {}".format(*item) for item in found.items() if item[1]]
 
 
 def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
-    """All virtual packages of nodes of which somebody named some: what every Linux has, this machine's processor, and
-    its C library where nobody named one. No GPU driver, unless it was named."""
+    """Return all virtual packages of nodes of which somebody named some: what every Linux has, this machine's
+    processor, and its C library where nobody named one. No GPU driver, unless it was named."""
     kernel = re.match(r"\d+(?:\.\d+)*", os.uname().release)
     found = {
         "__unix": ("0", "0"),
@@ -103,8 +103,8 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
 
 
 def find_version(name: str, environ: Mapping[str, str]) -> str | None:
-    """The version of a tool by its usual name, or of any program; "" where it does not tell, None where it is not here.
-    `cuda` is the GPU's driver."""
+    """Return the version of a tool by its usual name, or of any program; "" where it does not tell, None where it is
+    not here. `cuda` is the GPU's driver."""
     tool = _ALIASES.get(name, name)
     if tool in _FINDERS:
         return _FINDERS[tool](environ)
@@ -115,7 +115,8 @@ def find_version(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 def tool_of(wanted: str) -> str:
-    """The tool that a prerequisite is about, by its name in this module. UsageError for what is no prerequisite."""
+    """Return the tool that a prerequisite is about, by its name in this module. UsageError for what is no
+    prerequisite."""
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
         raise UsageError(
@@ -125,21 +126,22 @@ def tool_of(wanted: str) -> str:
 
 
 def tools_from_conda(conda: Sequence[str]) -> list[str]:
-    """The tools that conda packages bring, so that the machine need not have them."""
+    """Return the tools that conda packages bring, so that the machine need not have them."""
     names = {re.split(r"[\s=<>!~\[]", each.rpartition("::")[2].strip(), maxsplit=1)[0] for each in conda}
     return [tool for tool, packages in _CONDA_PACKAGES.items() if names & set(packages)]
 
 
 def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
-    """The versions of the tools that a compiled wheel depends on, as far as they are here; "?" where one does not
-    tell."""
+    """Return the versions of the tools that a compiled wheel depends on, as far as they are here; "?" where one does
+    not tell."""
     found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
     known = {name: version or "?" for name, version in found.items() if version is not None}
     return {"platform": platform(), "glibc": glibc_version() or "", **known}
 
 
 def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
-    """Whether this machine has what the condition asks for, such as `cuda` or `mpi>=4`; or lacks it: `no cuda`."""
+    """Return whether this machine has what the condition asks for, such as `cuda` or `mpi>=4`; or lacks it: `no
+    cuda`."""
     if condition.startswith("no "):
         return not is_condition_met(condition[3:].strip(), environ)
     return problem(condition, environ) is None
@@ -171,7 +173,7 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _driver(environ: Mapping[str, str]) -> str | None:
-    """The newest CUDA that the driver can serve, where nvidia-smi tells."""
+    """Return the newest CUDA that the driver can serve, where nvidia-smi tells."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:

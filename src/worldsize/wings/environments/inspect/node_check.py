@@ -35,8 +35,8 @@ class NodeReport(NamedTuple):
 
 
 def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]) -> list[str]:
-    """The command that a node executes to report on `modules` and `distributions`, and on those of KNOWN_PACKAGES that
-    are installed there."""
+    """Return the command that a node executes to report on `modules` and `distributions`, and on those of
+    KNOWN_PACKAGES that are installed there."""
     from worldsize.wings.environments.agent import python_report
 
     with open(python_report.__file__, encoding="utf-8") as file:

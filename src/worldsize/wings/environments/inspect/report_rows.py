@@ -31,8 +31,8 @@ _GPU_HINT = "is a GPU asked for, and CUDA_VISIBLE_DEVICES not empty?"
 
 
 def report_rows(reports: Sequence[NodeReport], gpus_per_node: int | None) -> list[CheckRow]:
-    """The rows of each node, and one for each version that is not the same on all. `gpus_per_node`: what the compute
-    says; None where it does not."""
+    """Return the rows of each node, and one for each version that is not the same on all. `gpus_per_node`: what the
+    compute says; None where it does not."""
     return [
         *(CheckRow(report.node, *row) for report in reports for row in _node_rows(report, gpus_per_node)),
         *_differences(reports),
@@ -84,7 +84,7 @@ def _import_hint(error: str, name: str) -> str:
 
 
 def _driver_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """The driver against torch's CUDA."""
+    """Yield the driver against torch's CUDA."""
     driver, cuda = said["driver"], (said["torch"] or {}).get("cuda")
     here, needed = bool(driver or said["gpus"]), oldest_driver(cuda) if cuda else ""
     if cuda and not here:
@@ -102,7 +102,8 @@ def _is_older(driver: str, needed: str) -> bool:
 
 
 def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """A node of which none is seen may have them all the same: schedulers show GPUs to those alone who ask for some."""
+    """Yield a node of which none is seen may have them all the same: schedulers show GPUs to those alone who ask for
+    some."""
     names = [each[0] for each in said["gpus"]]
     if names:
         counts = (f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
@@ -112,7 +113,7 @@ def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
 
 
 def _torch_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Whether torch was built for these GPUs, and sees them. A driver that is missing or too old has a row of its
+    """Yield whether torch was built for these GPUs, and sees them. A driver that is missing or too old has a row of its
     own."""
     torch, here = said["torch"], bool(said["driver"] or said["gpus"])
     if torch is None or (torch["cuda"] and not here):
@@ -155,12 +156,12 @@ def _architecture_problem(name: str, capability: str, built_for: Sequence[str]) 
 
 
 def oldest_driver(cuda: str) -> str:
-    """The oldest driver that serves this CUDA; "" where the table does not have it."""
+    """Return the oldest driver that serves this CUDA; "" where the table does not have it."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
 
 
 def _differences(reports: Sequence[NodeReport]) -> list[CheckRow]:
-    """A row for each package whose version differs between nodes, which it should not in one environment."""
+    """Return a row for each package whose version differs between nodes, which it should not in one environment."""
     answered = [report for report in reports if report.said and "imports" in report.said]
     found = []
     names = ["python", *dict.fromkeys(name for report in answered for name in (report.said or {})["imports"])]

@@ -84,8 +84,8 @@ def _write_order(work: Build, spec: EnvironmentSpec, active: Mapping[str, str], 
 
 
 def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
-    """The job that executes the steps: one rank, with a GPU where the spec asks for one. The nodes have to see the
-    Python that runs this process."""
+    """Return the job that executes the steps: one rank, with a GPU where the spec asks for one. The nodes have to see
+    the Python that runs this process."""
     spec = recipe.spec
     asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
     argv = (sys.executable, "-m", "worldsize.wings.environments.native.build_job", order)

@@ -30,7 +30,7 @@ _WHEEL = ".whl"
 
 
 def _downloader(module: str) -> ModuleType:
-    """A module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
+    """Return a module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
     return load_module("wings.staging." + module, "downloading what an environment is built of")
 
 
@@ -127,7 +127,7 @@ def download_to_cache(
 
 
 def _display_url(url: str) -> str:
-    """An address for people, without what may be secret in it."""
+    """Return an address for people, without what may be secret in it."""
     return str(_downloader("http").display_url(url))
 
 
@@ -156,7 +156,8 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
 
 
 def _is_ours(path: str) -> bool:
-    """Whether the file is there, and this user's: where others may make files, one of theirs may have its name."""
+    """Return whether the file is there, and this user's: where others may make files, one of theirs may have its
+    name."""
     try:
         return is_ours(os.lstat(path))
     except OSError:

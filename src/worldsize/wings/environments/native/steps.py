@@ -66,7 +66,7 @@ def run_steps(
 
 
 def activated_environ(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a job in the prefix has, and $PREFIX, which steps may use."""
+    """Return the variables that a job in the prefix has, and $PREFIX, which steps may use."""
     found = activation(spec, inspect_prefix(work.prefix), environ)
     lines = [*map(module_line, spec.modules), *found.lines()]
     return {**environ_after(work, lines, environ, "activating"), "PREFIX": work.prefix}
@@ -138,8 +138,8 @@ def _compile(
 def wheel_key(
     tools: Mapping[str, str], wanted: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
 ) -> str:
-    """The name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of what was
-    asked for."""
+    """Return the name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of what
+    was asked for."""
     value = [sorted(tools.items()), sorted(wanted), list(options), sorted(variables.items())]
     return digest_of(json.dumps(value).encode("utf-8", "surrogateescape"))[:20]
 
@@ -196,8 +196,8 @@ def _content_digest(root: str) -> str:
 
 
 def requirement_name(requirement: str) -> str | None:
-    """The name of the package that uv is to build from source; None for a path, a URL or an option, for which it needs
-    none."""
+    """Return the name of the package that uv is to build from source; None for a path, a URL or an option, for which it
+    needs none."""
     if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
         return None
     found = _REQUIREMENT.match(requirement)
@@ -205,11 +205,11 @@ def requirement_name(requirement: str) -> str | None:
 
 
 def index_lines(work: Build) -> list[str]:
-    """The options that say where the pip part has its packages from."""
+    """Return the options that say where the pip part has its packages from."""
     path = input_path(work, "requirements.txt")
     return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _masked_line(work: Build, line: str) -> str:
-    """The beginning of a line without secrets. It is cut last: a part of a secret might not be known as one."""
+    """Return the beginning of a line without secrets. It is cut last: a part of a secret might not be known as one."""
     return work.mask(line.strip())[:_SHOWN]

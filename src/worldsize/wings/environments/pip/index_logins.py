@@ -46,9 +46,9 @@ class IndexLogins:
         return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
     def environ(self, environ: Mapping[str, str], directory: str, configured: str) -> dict[str, str]:
-        """The environment of pip, once all lines are stripped: without logins in its variables, and with the file, in
-        `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints of its files.
-        OSError; UsageError for what pip would show, or send to another server."""
+        """Return the environment of pip, once all lines are stripped: without logins in its variables, and with the
+        file, in `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints of
+        its files. OSError; UsageError for what pip would show, or send to another server."""
         settings = {name: _setting_of(name) for name, text in environ.items() if text}
         of_variables = {_VARIABLES[each]: environ[name] for name, each in settings.items() if each in _VARIABLES}
         of_files = _parse_settings(configured)
@@ -96,8 +96,8 @@ class IndexLogins:
 
 
 def _parse_settings(text: str) -> dict[str, str]:
-    """The settings in pip's files that say where packages are, by pip's variables: those for `wheel` go first. A line
-    that is no setting as pip prints it is left out."""
+    """Return the settings in pip's files that say where packages are, by pip's variables: those for `wheel` go first. A
+    line that is no setting as pip prints it is left out."""
     found: dict[str, str] = {}
     for section in ("global", "wheel"):
         for line in map(_SETTING.fullmatch, text.splitlines()):
@@ -108,7 +108,7 @@ def _parse_settings(text: str) -> dict[str, str]:
 
 
 def _setting_of(variable: str) -> str:
-    """The setting that a variable is for, "" for none; pip takes PIP_Index-Url for PIP_INDEX_URL."""
+    """Return the setting that a variable is for, "" for none; pip takes PIP_Index-Url for PIP_INDEX_URL."""
     return variable[4:].lower().replace("_", "-") if variable.startswith("PIP_") else ""
 
 

@@ -35,8 +35,8 @@ _PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| 
 
 
 def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
-    """The lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or else
-    by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
+    """Return the lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or
+    else by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
     lines = list(spec.pip)
     if spec.file and is_project(spec.file):
         directory = os.path.dirname(spec.file)
@@ -87,7 +87,7 @@ def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
 
 
 def _is_included_project(line: str) -> bool:
-    """A pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
+    """Return a pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
     include = parse_include(line)
     return include is not None and is_project(include[1])
 
@@ -172,7 +172,7 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """The hashes in a pylock.toml, by package: of every file that the index has for it in its version."""
+    """Return the hashes in a pylock.toml, by package: of every file that the index has for it in its version."""
     found = {}
     for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
@@ -197,7 +197,8 @@ def _pin(row: Mapping[str, Any]) -> str:
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
-    """The lock's rows, with the digests of what is installed now. BuildError where packages or sources differ."""
+    """Return the lock's rows, with the digests of what is installed now. BuildError where packages or sources
+    differ."""
     rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
     here = {normalized_name(each.name): each for each in found}
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
@@ -214,5 +215,5 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
 
 
 def index_options(lines: Iterable[str]) -> list[str]:
-    """The lines that say where packages are, those of included files too."""
+    """Return the lines that say where packages are, those of included files too."""
     return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, ("-r",)))))

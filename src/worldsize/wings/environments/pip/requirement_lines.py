@@ -79,7 +79,7 @@ def lines_of(path: str) -> list[str]:
 
 
 def without_comment(line: str) -> str:
-    """A line without its comment."""
+    """Return a line without its comment."""
     return _COMMENT.sub("", line).strip()
 
 

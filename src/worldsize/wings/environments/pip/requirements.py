@@ -32,8 +32,8 @@ _OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
-    """The path of a requirement that is a file or a directory here; None for others. UsageError for one that cannot be
-    told from an address, or that pip and uv take for different ones."""
+    """Return the path of a requirement that is a file or a directory here; None for others. UsageError for one that
+    cannot be told from an address, or that pip and uv take for different ones."""
     known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
     parts = split_requirement(with_variables(line, known))
     path, shown = parts.path, mask_text(line.strip())
@@ -54,8 +54,8 @@ def local_path(line: str) -> str | None:
 
 
 def referenced_variables(lines: Iterable[str]) -> set[str]:
-    """The names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may be the
-    name of a file. What cannot be read is skipped: whoever installs it reports that."""
+    """Return the names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may
+    be the name of a file. What cannot be read is skipped: whoever installs it reports that."""
     found: set[str] = set()
     for line in lines:
         included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
@@ -76,8 +76,8 @@ def with_variables(text: str, environ: Mapping[str, str]) -> str:
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """The source trees that the lines name, projects among them, and those of projects and files that they include.
-    UsageError, OSError."""
+    """Return the source trees that the lines name, projects among them, and those of projects and files that they
+    include. UsageError, OSError."""
     found: list[str] = []
     for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
@@ -90,8 +90,8 @@ def local_directories(lines: Iterable[str]) -> list[str]:
 
 
 def local_sources(directory: str) -> list[str]:
-    """The files and directories that a project takes packages from, beside itself: by its uv.lock, or else by its
-    pyproject.toml. OSError."""
+    """Return the files and directories that a project takes packages from, beside itself: by its uv.lock, or else by
+    its pyproject.toml. OSError."""
     lock = os.path.join(directory, "uv.lock")
     if os.path.exists(lock):
         named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
@@ -101,7 +101,7 @@ def local_sources(directory: str) -> list[str]:
 
 
 def _source_paths(path: str) -> list[str]:
-    """The paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
+    """Return the paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
     said = _table(_read_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
     members = workspace_directories(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
@@ -132,8 +132,8 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 
 
 def workspace_directories(directory: str) -> list[str]:
-    """The workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and they. It is
-    the nearest one above; whether it has this tree as a member, uv decides. Empty for somebody else's."""
+    """Return the workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and
+    they. It is the nearest one above; whether it has this tree as a member, uv decides. Empty for somebody else's."""
     for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
@@ -145,15 +145,15 @@ def workspace_directories(directory: str) -> list[str]:
 
 
 def directories_from(path: str) -> Iterator[str]:
-    """A directory, by its absolute path, and those above it, the nearest first."""
+    """Yield a directory, by its absolute path, and those above it, the nearest first."""
     yield path
     if path != os.path.dirname(path):
         yield from directories_from(os.path.dirname(path))
 
 
 def description_files(directory: str) -> list[str]:
-    """The files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists that
-    these name."""
+    """Return the files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists
+    that these name."""
     tool = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool")
     dynamic = _table(tool, "setuptools", "dynamic")
     rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
@@ -169,7 +169,7 @@ def description_files(directory: str) -> list[str]:
 
 
 def _lists_of_setup_cfg(text: str) -> list[str]:
-    """The files that requirements in a setup.cfg name: `install_requires = file: a.txt, b`."""
+    """Return the files that requirements in a setup.cfg name: `install_requires = file: a.txt, b`."""
     found = []
     for section in re.split(r"^\[", text, flags=re.MULTILINE):
         if section.startswith("options"):
@@ -179,7 +179,7 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
 
 
 def text_of(path: str) -> str:
-    """The text of a file; empty where it cannot be read: whoever installs the tree reports that."""
+    """Return the text of a file; empty where it cannot be read: whoever installs the tree reports that."""
     try:
         return read_file(path).decode("utf-8", "replace")
     except OSError:
@@ -228,18 +228,18 @@ def _git_requirement(asked: Requirement, source: dict[str, Any]) -> str:
 
 
 def uv_table(directory: str) -> dict[str, Any]:
-    """The table [tool.uv] of a project."""
+    """Return the table [tool.uv] of a project."""
     return _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool", "uv")
 
 
 def project_name(directory: str) -> str | None:
-    """The name of a project by its pyproject.toml; None where that has none."""
+    """Return the name of a project by its pyproject.toml; None where that has none."""
     name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
 
 
 def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The table within; an empty one where there is none, or something else has its name."""
+    """Return the table within; an empty one where there is none, or something else has its name."""
     for name in names:
         inner = found.get(name)
         found = inner if isinstance(inner, dict) else {}
@@ -247,7 +247,7 @@ def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def toml_text_lines(path: str) -> list[str]:
-    """Each text of a TOML file as a line `key = "text"`, however the file spells it."""
+    """Return each text of a TOML file as a line `key = "text"`, however the file spells it."""
 
     def texts(value: Any, key: str) -> list[str]:
         if isinstance(value, dict):
@@ -260,7 +260,7 @@ def toml_text_lines(path: str) -> list[str]:
 
 
 def _read_toml(path: str) -> dict[str, Any]:
-    """The tables of a TOML file; none where it is missing, or no TOML, which uv reports."""
+    """Return the tables of a TOML file; none where it is missing, or no TOML, which uv reports."""
     try:
         return parse_toml(read_file(path).decode("utf-8"))
     except (OSError, ValueError):
@@ -278,6 +278,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def locked_packages(text: str) -> list[dict[str, Any]]:
-    """The packages of a pylock.toml (PEP 751)."""
+    """Return the packages of a pylock.toml (PEP 751)."""
     found: list[dict[str, Any]] = parse_toml(text).get("packages", [])
     return found

@@ -127,8 +127,8 @@ class Uv:
         return said
 
     def _without_git_logins(self, words: Sequence[str], files: Sequence[str], directory: str) -> list[str]:
-        """The words without git's logins: in `files`, in requirements that are words, and in lists that options of a
-        build step name."""
+        """Return the words without git's logins: in `files`, in requirements that are words, and in lists that options
+        of a build step name."""
         given: list[str] = []
         for before, word in pairwise(("", *words)):
             option, sign, value = word.partition("=")
@@ -140,7 +140,7 @@ class Uv:
         return given
 
     def _strip_list(self, path: str, directory: str) -> str:
-        """A list of requirements without git's logins. BuildError for a login in a file of another format."""
+        """Return a list of requirements without git's logins. BuildError for a login in a file of another format."""
         if is_remote(path):
             return path
         path = os.path.join(directory, path)
@@ -183,8 +183,8 @@ class Uv:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """The source trees of requirements files, projects and directories. What is missing is skipped: uv reports it.
-    UsageError, OSError."""
+    """Return the source trees of requirements files, projects and directories. What is missing is skipped: uv reports
+    it. UsageError, OSError."""
     found: list[str] = []
     for path in paths:
         with suppress(NotFound):
@@ -193,7 +193,7 @@ def _source_trees(paths: Sequence[str]) -> list[str]:
 
 
 def _override_lines(words: Sequence[str]) -> list[str]:
-    """The lines of the overrides that the words name: requirements in place of those of projects."""
+    """Return the lines of the overrides that the words name: requirements in place of those of projects."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 

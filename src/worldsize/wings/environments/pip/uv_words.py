@@ -46,8 +46,8 @@ def split_short_options(words: Iterable[str]) -> Iterator[str]:
 
 
 def named_paths(words: Sequence[str], directory: str) -> list[str]:
-    """The lists of requirements, the projects and the directories that words name, in any of uv's ways; relative ones
-    in the working directory `directory`."""
+    """Return the lists of requirements, the projects and the directories that words name, in any of uv's ways; relative
+    ones in the working directory `directory`."""
     found = []
     for before, word in pairwise(("", *words)):
         if before in _NOT_BUILT:

@@ -47,8 +47,8 @@ def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
 
 
 def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
-    """The files beside pyproject.toml in which uv, started there, may find requirements: its settings, and the lists
-    that its variables name."""
+    """Return the files beside pyproject.toml in which uv, started there, may find requirements: its settings, and the
+    lists that its variables name."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
     for name in _FILE_VARIABLES:
@@ -58,7 +58,7 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
-    """Whether a search upwards comes to a directory where others may make files before one that `ends` it."""
+    """Return whether a search upwards comes to a directory where others may make files before one that `ends` it."""
     start = os.path.realpath(directory)
     for at in directories_from(start):
         status = os.stat(at)
@@ -70,18 +70,18 @@ def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapp
 
 
 def has_settings(directory: str) -> bool:
-    """Whether uv's search for settings ends here."""
+    """Return whether uv's search for settings ends here."""
     return os.path.exists(os.path.join(directory, "uv.toml")) or bool(uv_table(directory))
 
 
 def is_workspace(directory: str) -> bool:
-    """Whether uv's search for a workspace ends here."""
+    """Return whether uv's search for a workspace ends here."""
     return isinstance(uv_table(directory).get("workspace"), dict)
 
 
 def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
-    """Whether `--no-sources` changes nothing for these projects and trees but that no workspace is taken of what others
-    may have made."""
+    """Return whether `--no-sources` changes nothing for these projects and trees but that no workspace is taken of what
+    others may have made."""
     found = list(directories)
     if any(uv_table(each).get("sources") for each in found):
         return False

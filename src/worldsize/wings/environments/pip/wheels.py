@@ -83,7 +83,7 @@ def _run_pip(
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
-    """The job's own pip; else worldsize's, for the job's Python. UsageError where there is none."""
+    """Return the job's own pip; else worldsize's, for the job's Python. UsageError where there is none."""
     if _is_runnable([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
     if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
@@ -93,8 +93,8 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """The settings of pip's own files, whatever its variables make it print; "" from a pip that does not print them.
-    UsageError where such a pip has a file with a login, which it would show."""
+    """Return the settings of pip's own files, whatever its variables make it print; "" from a pip that does not print
+    them. UsageError where such a pip has a file with a login, which it would show."""
     kept = {name: value for name, value in environ.items() if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")}
     asked = {**kept, "PIP_QUIET": "0", "PIP_USER": "0"}
     done = subprocess.run([*pip, "config", "list"], env=asked, capture_output=True, text=True, check=False, cwd=os.sep)
@@ -124,7 +124,7 @@ def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
-    """Whether the command can be executed, and succeeds."""
+    """Return whether the command can be executed, and succeeds."""
     try:
         nothing = subprocess.DEVNULL
         return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0

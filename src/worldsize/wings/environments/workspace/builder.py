@@ -79,7 +79,7 @@ class Build:
         self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
 
     def mask(self, text: str) -> str:
-        """The text without what looks like a secret, and without this build's `secrets`."""
+        """Return the text without what looks like a secret, and without this build's `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
 
 

@@ -52,7 +52,7 @@ class PrefixEntry(NamedTuple):
 
 
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
-    """The path for the environment of this fingerprint, and for no other."""
+    """Return the path for the environment of this fingerprint, and for no other."""
     fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
@@ -74,7 +74,8 @@ def find_prefix(directory: str, recipe: Recipe) -> str:
 
 
 def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
-    """The directories of that fingerprint, under any name; none where `directory` is missing or cannot be read."""
+    """Return the directories of that fingerprint, under any name; none where `directory` is missing or cannot be
+    read."""
     end = "-" + fingerprint[:16]
     try:
         return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
@@ -156,7 +157,7 @@ def last_use_time(prefix: str) -> float:
 
 
 def entries(envs_dir: str) -> list[PrefixEntry]:
-    """All environments in `envs_dir`, whole or not, sorted by name. StorageError."""
+    """Return all environments in `envs_dir`, whole or not, sorted by name. StorageError."""
     try:
         names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
     except FileNotFoundError:

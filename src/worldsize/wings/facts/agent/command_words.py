@@ -14,8 +14,8 @@ _MOST_WORDS = 200
 
 
 def program_words(argv: Sequence[str]) -> list[str]:
-    """The first word, and those that are called like a Python, also within a shell's command: no others,
-    which may hold secrets."""
+    """Return the first word, and those that are called like a Python, also within a shell's command: no others, which
+    may hold secrets."""
     words = " ".join(argv).split()[:_MOST_WORDS]  # a shell's command is one word of many
     stripped = (word.strip("'\";()&|") for word in words)
     return [*argv[:1], *(word for word in stripped if _PYTHON.fullmatch(os.path.basename(word)))]

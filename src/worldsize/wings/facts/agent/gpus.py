@@ -45,7 +45,7 @@ def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
 
 
 def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
-    """The rows "GPU", "GPUs" and "GPU memory"; none without GPUs."""
+    """Return the rows "GPU", "GPUs" and "GPU memory"; none without GPUs."""
     if not gpus:
         return ()
     rows = [("GPU", _counted(gpu.model for gpu in gpus)), ("GPUs", str(len(gpus)))]
@@ -54,7 +54,7 @@ def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """The one text that all are, else each with how many are so."""
+    """Return the one text that all are, else each with how many are so."""
     counts = Counter(texts)
     if len(counts) == 1:
         return next(iter(counts))

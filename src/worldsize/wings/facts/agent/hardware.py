@@ -20,8 +20,8 @@ _NEARLY = 0.98
 
 
 def hardware_rows(root: str = "/", gpus: Rows = (), with_cores: bool = True) -> Rows:
-    """The rows of a node's hardware, `gpus` among them at their place; what is not known is left out. `with_cores`:
-    those that this process may use are its ranks'."""
+    """Return the rows of a node's hardware, `gpus` among them at their place; what is not known is left out.
+    `with_cores`: those that this process may use are its ranks'."""
     rows = (
         ("CPU", processor_text(root)),
         ("cores", cores_text(read_cores(root)) if with_cores else ""),

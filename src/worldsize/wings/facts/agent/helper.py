@@ -48,8 +48,8 @@ def start_helper(
 
 
 def _visible(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the first,
-    these are the ones."""
+    """Return the agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the
+    first, these are the ones."""
     if plan.gpus and plan.visible_devices and _VISIBLE not in environ:
         return {**environ, _VISIBLE: ",".join(map(str, range(plan.gpus)))}
     return environ

@@ -68,7 +68,8 @@ def _model(root: str) -> str:
 
 
 def _arm_model(text: str) -> str:
-    """The name of an ARM core, whose makers the kernel tells as numbers alone; the numbers where they are not known."""
+    """Return the name of an ARM core, whose makers the kernel tells as numbers alone; the numbers where they are not
+    known."""
     found = [re.search(rf"(?m)^CPU {key}\s*:\s*(0x[0-9a-fA-F]{{1,4}})\s*$", text) for key in ("implementer", "part")]
     if not found[0] or not found[1]:
         return ""
@@ -77,7 +78,7 @@ def _arm_model(text: str) -> str:
 
 
 def _cores_of_sockets(root: str) -> list[int]:
-    """How many cores each socket has; none where the kernel does not tell. Threads of one core count once."""
+    """Return how many cores each socket has; none where the kernel does not tell. Threads of one core count once."""
     at = os.path.join(root, "sys/devices/system/cpu")
     found = {_place(os.path.join(at, name, "topology")) for name in names_in(at)[:_MOST] if _is_processor(name)}
     return list(Counter(place[0] for place in found if all(place)).values())
@@ -88,7 +89,7 @@ def _is_processor(name: str) -> bool:
 
 
 def _place(topology: str) -> tuple[str, str]:
-    """The socket, and what tells its cores apart: the processors that are this core's threads."""
+    """Return the socket, and what tells its cores apart: the processors that are this core's threads."""
     socket = text_of(os.path.join(topology, "physical_package_id"), 64)
     threads = text_of(os.path.join(topology, "thread_siblings_list"), 4096)
     return socket, threads

@@ -30,7 +30,7 @@ _MPIS = (
 
 
 def program_rows(environ: Mapping[str, str]) -> Rows:
-    """The rows "MPI" and "compiler"; what is not there is left out."""
+    """Return the rows "MPI" and "compiler"; what is not there is left out."""
     rows = (("MPI", mpi_text(_said(environ, "mpirun", "--version"))), ("compiler", _compiler(environ)))
     return tuple((name, text) for name, text in rows if text)
 

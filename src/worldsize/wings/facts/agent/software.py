@@ -21,7 +21,7 @@ _LONGEST = 120
 
 
 def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str], root: str = "/") -> Rows:
-    """The rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" of ranks that are started so, in
+    """Return the rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" of ranks that are started so, in
     `directory`; what is not known is left out."""
     system = system_text(root)
     python = rank_python(argv, directory, environ)
@@ -30,7 +30,7 @@ def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str
 
 
 def driver_row(root: str = "/") -> Rows:
-    """The row "driver"; none without a GPU's. It asks the driver itself, which may hang."""
+    """Return the row "driver"; none without a GPU's. It asks the driver itself, which may hang."""
     nvidia = re.search(
         r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", text_of(os.path.join(root, "proc/driver/nvidia/version"), 4096) + " "
     )
@@ -41,13 +41,14 @@ def driver_row(root: str = "/") -> Rows:
 
 
 def runs_in_image(argv: Sequence[str]) -> bool:
-    """Whether the ranks' command starts a container, by the programs that worldsize and people start one with."""
+    """Return whether the ranks' command starts a container, by the programs that worldsize and people start one
+    with."""
     return bool(argv) and os.path.basename(argv[0]) in _CONTAINERS
 
 
 def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:
-    """The Python that ranks with this command most likely are: the one that it names, or its program is a script of;
-    else the first on PATH. None where there is none."""
+    """Return the Python that ranks with this command most likely are: the one that it names, or its program is a script
+    of; else the first on PATH. None where there is none."""
     for word in (*program_words(argv), "python", "python3"):
         try:
             program = find_python(word, environ, directory)
@@ -64,7 +65,7 @@ def python_rows(python: PythonFiles, environ: Mapping[str, str]) -> list[tuple[s
 
 
 def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str, str]]:
-    """The rows that packages tell, by their names in the form of an index. `cuda`: what torch was built for."""
+    """Return the rows that packages tell, by their names in the form of an index. `cuda`: what torch was built for."""
     found = [f"{name} {versions[name]}" for name in _FRAMEWORKS if name in versions]
     return [
         ("framework", ", ".join(found)),
@@ -75,7 +76,7 @@ def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str,
 
 
 def _version_of(versions: Mapping[str, str], *names: str) -> str:
-    """The version of the first of these packages that is there, whatever CUDA it is for: nvidia-nccl-cu12."""
+    """Return the version of the first of these packages that is there, whatever CUDA it is for: nvidia-nccl-cu12."""
     for name in names:
         for each, version in versions.items():
             if re.fullmatch(rf"{name}(?:-cu\d+)?", each):

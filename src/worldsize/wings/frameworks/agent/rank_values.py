@@ -50,16 +50,16 @@ def ray_address(context: RankContext) -> str:
 
 
 def ray_head(plan: Plan, world: RendezvousResult) -> tuple[str, int]:
-    """The address and the port of Ray's head."""
+    """Return the address and the port of Ray's head."""
     return _without_loopback(world.address), int(plan.options.get("port") or world.port)
 
 
 def ray_node_address(host: Host) -> str:
-    """The address by which the other nodes reach Ray on this one."""
+    """Return the address by which the other nodes reach Ray on this one."""
     return _without_loopback(host.address)
 
 
 def _without_loopback(address: str) -> str:
-    """The address; another one of this machine alone in place of 127.0.0.1, for which Ray would put one that others
-    reach (`ray._private.services.resolve_ip_for_localhost`)."""
+    """Return the address; another one of this machine alone in place of 127.0.0.1, for which Ray would put one that
+    others reach (`ray._private.services.resolve_ip_for_localhost`)."""
     return RAYS_LOOPBACK if address == LOOPBACK else address

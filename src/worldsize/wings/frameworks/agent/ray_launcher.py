@@ -58,7 +58,7 @@ LAUNCHER = RayLauncher()
 
 
 def token_file(paths: RunPaths) -> str:
-    """The secret without which no process takes part in the run's cluster (Ray 2.52 and newer)."""
+    """Return the secret without which no process takes part in the run's cluster (Ray 2.52 and newer)."""
     return os.path.join(paths.launch_dir, "ray-token")
 
 
@@ -67,8 +67,8 @@ def _order_file(launch: NodeLaunch) -> str:
 
 
 def ray_environment(rank: Mapping[str, str], said: Mapping[str, str], paths: RunPaths) -> dict[str, str]:
-    """The environment of a rank, with what protects the cluster; `said`, the job's own variables, win. A token that the
-    agent's environment holds is not the run's."""
+    """Return the environment of a rank, with what protects the cluster; `said`, the job's own variables, win. A token
+    that the agent's environment holds is not the run's."""
     own = {_MODE: "token", _TOKEN_PATH: token_file(paths), _STATISTICS: "0"}
     kept = {name: value for name, value in rank.items() if name != _TOKEN or name in said}
     return {**kept, **{name: value for name, value in own.items() if name not in said}}
@@ -105,7 +105,7 @@ def _threads(launch: NodeLaunch) -> tuple[str, ...]:
 
 
 def start_options(launch: NodeLaunch) -> list[str]:
-    """The options of `ray start` on the node; the job's own come last, and win."""
+    """Return the options of `ray start` on the node; the job's own come last, and win."""
     plan, node_rank = launch.plan, launch.node.node_rank
     head, port = ray_head(plan, launch.world)
     sharing, _ = _sharing(launch)
@@ -130,7 +130,7 @@ def start_options(launch: NodeLaunch) -> list[str]:
 
 
 def _sharing(launch: NodeLaunch) -> tuple[int, int]:
-    """How many of the run's nodes are this very machine, and which of them this one is, from 0."""
+    """Return how many of the run's nodes are this very machine, and which of them this one is, from 0."""
     names = [host.name for host in launch.world.hosts]
     own = names[launch.node.node_rank]
     return names.count(own), names[: launch.node.node_rank].count(own)
@@ -151,7 +151,7 @@ def _store_bytes(sharing: int) -> int:
 
 
 def _devices(launch: NodeLaunch) -> dict[str, str]:
-    """The node's own share of the GPUs of a machine that several of the run's nodes are; {} where it has all."""
+    """Return the node's own share of the GPUs of a machine that several of the run's nodes are; {} where it has all."""
     sharing, place = _sharing(launch)
     said = launch.environ.get(_DEVICES)
     gpus = launch.plan.gpus or 0
@@ -162,7 +162,8 @@ def _devices(launch: NodeLaunch) -> dict[str, str]:
 
 
 def device_share(names: Sequence[str], sharing: int, place: int) -> Sequence[str]:
-    """The contiguous share of one of so many nodes; the first ones get one more where it does not come out even."""
+    """Return the contiguous share of one of so many nodes; the first ones get one more where it does not come out
+    even."""
     each, more = divmod(len(names), sharing)
     first = place * each + min(place, more)
     return names[first : first + each + (place < more)]

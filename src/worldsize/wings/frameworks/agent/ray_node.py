@@ -241,7 +241,7 @@ class RayNode:
 
 
 def exit_code_of(returncode: int) -> int:
-    """The exit code of a process that `subprocess` has started, 128+N for signal N."""
+    """Return the exit code of a process that `subprocess` has started, 128+N for signal N."""
     return 128 - returncode if returncode < 0 else returncode
 
 

@@ -162,7 +162,7 @@ def last_call(samples: Samples) -> float:
 
 
 def read_samples(paths: RunPaths, numbers: Sequence[int]) -> Samples:
-    """The two samples, of the nodes that have answered."""
+    """Return the two samples, of the nodes that have answered."""
     told: list[dict[int, NodeAnswer]] = [answers(paths, number) for number in (*numbers, 0, 0)[:2]]
     nodes = {each.rank: node for node, answer in told[1].items() for each in answer.stacks}
     before, after = ([each for answer in sample.values() for each in answer.stacks] for sample in told)
@@ -186,7 +186,7 @@ def _text(path: str) -> str:
 
 
 def log_end(path: str) -> list[str]:
-    """The last lines of a rank's log; none where it cannot be read."""
+    """Return the last lines of a rank's log; none where it cannot be read."""
     try:
         return read_tail(path, _MOST_LOG).decode("utf-8", "replace").splitlines()
     except OSError:
@@ -194,7 +194,7 @@ def log_end(path: str) -> list[str]:
 
 
 def look_of(value: Any) -> LookSummary | None:
-    """A look that an earlier judgement has kept; None for anything else."""
+    """Return a look that an earlier judgement has kept; None for anything else."""
     try:
         at, ranks = value
         return LookSummary(

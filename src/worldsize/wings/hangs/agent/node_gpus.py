@@ -37,8 +37,8 @@ class NodeGpus:
         self._was_started = False
 
     def read(self) -> tuple[GpuReading, ...]:
-        """The reading that the last call has asked for, where it has come: so it is a call old. None before the process
-        has said which GPUs there are. Of a GPU that others compute on as well it tells nothing."""
+        """Return the reading that the last call has asked for, where it has come: so it is a call old. None before the
+        process has said which GPUs there are. Of a GPU that others compute on as well it tells nothing."""
         if not self._was_started and self._ranks:
             self._was_started = True
             self._start()
@@ -80,7 +80,7 @@ class NodeGpus:
 
 
 def gpu_environment(started: Sequence[Process], variable: str) -> Mapping[str, str]:
-    """The agent's environment, but those GPUs are visible in it that are so, by this variable, to any of these
+    """Return the agent's environment, but those GPUs are visible in it that are so, by this variable, to any of these
     processes."""
     environments = [each.environment for each in started]
     found = {name: value for name, value in os.environ.items() if name not in (variable, *_PASSED)}

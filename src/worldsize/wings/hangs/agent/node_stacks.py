@@ -74,7 +74,8 @@ def started_processes(events: Iterable[Mapping[str, Any]], ranks: Iterable[int])
 
 
 def _may_be_of(pid: int, run_id: str) -> bool:
-    """Whether a process that was once told of can be one of the run's still: its number may be another's by now."""
+    """Return whether a process that was once told of can be one of the run's still: its number may be another's by
+    now."""
     try:
         if not is_own_process(pid):
             return False
@@ -112,7 +113,8 @@ def _outermost(pids: Collection[int]) -> list[int]:
 
 
 def _likeness(pid: int) -> tuple[bool, int, bool, int]:
-    """How much a process is like a rank; greater is more. A batch script itself has Slurm's variables, and no step."""
+    """Return how much a process is like a rank; greater is more. A batch script itself has Slurm's variables, and no
+    step."""
     step = parse_digits(processes.variable(pid, "SLURM_STEP_ID"))
     ours = processes.variable(pid, "WORLDSIZE_RANK") != ""
     return ours, -1 if step is None else step, any(map(is_python, processes.trees([pid]))), -pid

@@ -43,9 +43,9 @@ class Answer(NamedTuple):
 
 
 def find_py_spy(pids: Iterable[int]) -> str | None:
-    """The path of py-spy: beside the Python that executes this, on PATH, or on the PATH that one of these processes was
-    started with. There it counts only as a program that nobody but this user and root can change, since the ranks' PATH
-    may lead anywhere. None where it is in none of these."""
+    """Return the path of py-spy: beside the Python that executes this, on PATH, or on the PATH that one of these
+    processes was started with. There it counts only as a program that nobody but this user and root can change, since
+    the ranks' PATH may lead anywhere. None where it is in none of these."""
     own = [os.path.dirname(sys.executable), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     for folder in filter(os.path.isabs, own):
         path = os.path.join(folder, PROGRAM)
@@ -78,7 +78,7 @@ def _is_program(path: str) -> bool:
 
 
 def _is_reliable(path: str) -> bool:
-    """Whether nobody but this user and root can change the file, or put another in its place."""
+    """Return whether nobody but this user and root can change the file, or put another in its place."""
     try:
         return danger_of(os.stat(path), path) is None and danger_of(os.stat(os.path.dirname(path))) is None
     except OSError:

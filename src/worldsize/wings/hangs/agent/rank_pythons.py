@@ -42,8 +42,9 @@ class RankProcesses(NamedTuple):
 
 
 def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
-    """The processes of each rank that are there. `roots`: by rank the process that was started for it. Ranks that share
-    one, since a launcher has started them, are told apart by what their processes' environment says they are."""
+    """Return the processes of each rank that are there. `roots`: by rank the process that was started for it. Ranks
+    that share one, since a launcher has started them, are told apart by what their processes' environment says they
+    are."""
     shared: dict[int, list[int]] = {}
     for rank, pid in sorted(roots.items()):
         shared.setdefault(pid, []).append(rank)
@@ -57,8 +58,8 @@ def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
 
 
 def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
-    """The processes by the rank that each says it is; a process that says nothing, or the first of them only because
-    the launcher has its environment, belongs to none."""
+    """Return the processes by the rank that each says it is; a process that says nothing, or the first of them only
+    because the launcher has its environment, belongs to none."""
     found: dict[int, list[int]] = {rank: [] for rank in ranks}
     for pid in tree:
         rank = None if is_launcher(pid) else rank_of(pid)
@@ -68,7 +69,7 @@ def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
 
 
 def rank_of(pid: int) -> int | None:
-    """The rank that a process's environment says it is; None where it says nothing, or cannot be asked."""
+    """Return the rank that a process's environment says it is; None where it says nothing, or cannot be asked."""
     if state_of(pid) == "D":  # reading its memory may wait, too
         return None
     values = (parse_digits(processes.variable(pid, name)) for name in _RANK_VARIABLES)
@@ -86,8 +87,8 @@ def _rank_processes(rank: int, tree: list[int]) -> RankProcesses:
 
 
 def is_python(pid: int) -> bool:
-    """Whether a process executes Python, or has it in its memory; where this one may not look, whether it was started
-    as one."""
+    """Return whether a process executes Python, or has it in its memory; where this one may not look, whether it was
+    started as one."""
     try:
         name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except PermissionError:
@@ -101,7 +102,7 @@ def is_python(pid: int) -> bool:
 
 
 def is_launcher(pid: int) -> bool:
-    """Whether a process starts ranks, or programs, of its own."""
+    """Return whether a process starts ranks, or programs, of its own."""
     words = processes.command_line(pid)[:5] if state_of(pid) != "D" else ()
     return any(os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES) for word in words)
 
@@ -112,17 +113,17 @@ def _is_tracker(pid: int) -> bool:
 
 
 def state_of(pid: int) -> str:
-    """The letter of the process's state, proc(5); "" for no such process."""
+    """Return the letter of the process's state, proc(5); "" for no such process."""
     fields = processes.stat_fields(pid)
     return fields[_STATE].decode("ascii", "replace") if fields else ""
 
 
 def parent_of(pid: int) -> int:
-    """The pid of the process's parent; 0 for no such process."""
+    """Return the pid of the process's parent; 0 for no such process."""
     fields = processes.stat_fields(pid)
     return int(fields[_PARENT]) if fields else 0
 
 
 def command_of(pid: int) -> str:
-    """The program's name, as the kernel has it."""
+    """Return the program's name, as the kernel has it."""
     return read_if_possible(f"/proc/{pid}/comm").decode("utf-8", "replace").rstrip("\n")

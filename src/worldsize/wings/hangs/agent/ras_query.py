@@ -50,7 +50,7 @@ class RasReply(NamedTuple):
 
 
 def nccl_version(pid: int) -> str:
-    """The version of the NCCL that a process has loaded, "2.27.5"; "" where it has none, or nothing tells.
+    """Return the version of the NCCL that a process has loaded, "2.27.5"; "" where it has none, or nothing tells.
 
     A library of a system or of conda has it in its file's name. A wheel's is `libnccl.so.2`, below the `site-packages`
     where the wheel has left its version.
@@ -75,7 +75,7 @@ def _wheel_version(folder: str) -> str:
 
 
 def ras_port(pid: int) -> int:
-    """The port of the RAS of a process's NCCL, by the environment that it was started with."""
+    """Return the port of the RAS of a process's NCCL, by the environment that it was started with."""
     return parse_digits(variable(pid, _VARIABLE).rpartition(":")[2]) or _USUAL_PORT
 
 
@@ -115,8 +115,8 @@ def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.
 
 
 def ask_ras_of(pids: Iterable[int], port: int = 0, seconds: float = SECONDS) -> RasReply:
-    """The answer of the RAS of these processes' NCCL, or why there is none. port: 0 for the one in their environment.
-    Raises nothing."""
+    """Return the answer of the RAS of these processes' NCCL, or why there is none. port: 0 for the one in their
+    environment. Raises nothing."""
     for pid in pids:
         version = nccl_version(pid)
         if version:
@@ -149,7 +149,7 @@ class _Conversation:
         return RasReply(text)
 
     def _ask(self, line: str) -> str:
-        """The line that answers this one."""
+        """Return the line that answers this one."""
         self._send(line)
         while b"\n" not in self._heard:
             if len(self._heard) > _LONGEST_LINE or not self._hear():

@@ -74,7 +74,7 @@ def ask_recorders(pids: Mapping[int, int], directory: str, seconds: float = SECO
 
 
 def read_answer(rank: int, answer: DumpAnswer) -> Dump:
-    """The rank's dump, with a fault where there is none. Reading may wait for a file server; raises nothing."""
+    """Return the rank's dump, with a fault where there is none. Reading may wait for a file server; raises nothing."""
     if answer.problem:
         return Dump(rank, (), {}, False, None, f"is missing ({answer.problem})")
     dump = read_dump_file(answer.path, rank, answer.taken)
@@ -158,7 +158,7 @@ def _write_to(pid: int, number: str) -> str:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """The process's open files, by number, as links name them; none where this one may not look."""
+    """Yield the process's open files, by number, as links name them; none where this one may not look."""
     folder = f"/proc/{pid}/fd"
     try:
         for number in os.listdir(folder):

@@ -41,13 +41,13 @@ class SignalAnswer(NamedTuple):
 
 
 def dump_signal() -> int:
-    """The number of the signal on this system."""
+    """Return the number of the signal on this system."""
     return signal.SIGRTMAX - SIGNALS_BELOW_LAST
 
 
 def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, SignalAnswer]:
-    """The stacks of each process of `files`, which names for each the file that it writes to. All files are written to
-    at once, for `SECONDS_EACH` at most by one process, none after `deadline` (monotonic). Raises nothing."""
+    """Return the stacks of each process of `files`, which names for each the file that it writes to. All files are
+    written to at once, for `SECONDS_EACH` at most by one process, none after `deadline` (monotonic). Raises nothing."""
     answers: dict[int, SignalAnswer] = {}
     waiting: dict[str, list[int]] = {}
     for pid, path in files.items():
@@ -79,7 +79,7 @@ def refusal(pid: int, path: str) -> str:
 
 
 def _signal_masks(pid: int) -> dict[str, int]:
-    """The sets of signals of a process's main thread, by their names in proc(5)."""
+    """Return the sets of signals of a process's main thread, by their names in proc(5)."""
     found: dict[str, int] = {}
     for line in read_if_possible(f"/proc/{pid}/status").split(b"\n"):
         name, _, value = line.partition(b":")
@@ -92,8 +92,8 @@ def _signal_masks(pid: int) -> dict[str, int]:
 
 
 def _has_open(pid: int, path: str) -> bool:
-    """Whether one of the process's descriptors is this very file: a program may have closed all that it knows nothing
-    of, and have another file by that number. Where this process may not look, whether anybody has it open."""
+    """Return whether one of the process's descriptors is this very file: a program may have closed all that it knows
+    nothing of, and have another file by that number. Where this process may not look, whether anybody has it open."""
     folder = f"/proc/{pid}/fd"
     try:
         wanted = os.stat(path)
@@ -105,7 +105,7 @@ def _has_open(pid: int, path: str) -> bool:
 
 
 def _is_file(link: str, wanted: os.stat_result) -> bool:
-    """Whether a descriptor's link leads to this file. Raises PermissionError."""
+    """Return whether a descriptor's link leads to this file. Raises PermissionError."""
     try:
         if not os.readlink(link).startswith("/"):
             return False  # a pipe or a socket
@@ -116,8 +116,8 @@ def _is_file(link: str, wanted: os.stat_result) -> bool:
 
 
 def _is_open_somewhere(path: str) -> bool:
-    """Whether a process of this machine has the file open for writing: the kernel then gives no lease for reading.
-    False where it gives none at all, as for most network file systems."""
+    """Return whether a process of this machine has the file open for writing: the kernel then gives no lease for
+    reading. False where it gives none at all, as for most network file systems."""
     import fcntl
 
     try:

@@ -55,7 +55,7 @@ class SignsOfLife:
 
 
 def has_moved(before: Sample, after: Sample) -> bool:
-    """Whether a process has moved more bytes than one that waits for the meeting of all, or is new or gone."""
+    """Return whether a process has moved more bytes than one that waits for the meeting of all, or is new or gone."""
     if before.work.keys() != after.work.keys():
         return True
     quiet = QUIET_BYTES_AT_START * (after.at - before.at)

@@ -58,7 +58,7 @@ def _read_frames(thread: ThreadStack) -> list[Frame]:
 
 
 def _lines(places: Sequence[tuple[str, int]], seconds: float) -> list[str]:
-    """The texts of the first of these lines, as many as could be read."""
+    """Return the texts of the first of these lines, as many as could be read."""
     if seconds <= 0:
         return []
     order = json.dumps([_MOST_BYTES, _MOST_CHARACTERS, places]).encode()

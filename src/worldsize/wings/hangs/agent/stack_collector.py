@@ -95,8 +95,8 @@ def collect_stacks(
     seconds: float = SECONDS,
     find_program: Callable[[Iterable[int]], str | None] = find_py_spy,
 ) -> Iterator[RankStacks]:
-    """The stacks of each rank's own Python, and then, where that may wait for its data loader's workers or for a child,
-    of its children. Takes `seconds` at most, and raises nothing for what it finds.
+    """Yield the stacks of each rank's own Python, and then, where that may wait for its data loader's workers or for a
+    child, of its children. Takes `seconds` at most, and raises nothing for what it finds.
 
     roots         by rank, the process that was started for it; several ranks may have one in common
     directory     where the hook in the ranks opens their files (`inrank`)
@@ -178,8 +178,8 @@ def _stacks_of(
 
 
 def collect_dumps(pids: Mapping[int, int], directory: str, seconds: float) -> Iterator[Dump]:
-    """The dump of each rank's recorder, with a `fault` where there is none. pids: by rank, its own Python. Reading a
-    file may wait for a file server; raises nothing."""
+    """Yield the dump of each rank's recorder, with a `fault` where there is none. pids: by rank, its own Python.
+    Reading a file may wait for a file server; raises nothing."""
     for rank, answer in sorted(ask_recorders(pids, directory, seconds).items()):
         yield read_answer(rank, answer)
 

@@ -109,7 +109,7 @@ class WatchedNode:
 
 
 def _sendable(text: str) -> str:
-    """The lines of `text` that have room in a message, in which it is JSON within JSON; whole ones."""
+    """Return the lines of `text` that have room in a message, in which it is JSON within JSON; whole ones."""
     kept, room = [], _MOST_SENT
     for line in filter(None, text.split("\n")):
         size = len(json.dumps(json.dumps(line + "\n")))

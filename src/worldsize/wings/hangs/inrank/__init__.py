@@ -132,7 +132,7 @@ def _declare_tracer() -> None:
 
 
 def _agent() -> int:
-    """The process that has started this rank's session; 0 where nobody can tell."""
+    """Return the process that has started this rank's session; 0 where nobody can tell."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return int(file.read().rpartition(") ")[2].split()[1])

@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def told(witness: str, text: str) -> Finding:
-    """A finding that names nobody."""
+    """Return a finding that names nobody."""
     return Finding(witness, None, (), "", None, (), None, text)
 
 
@@ -73,8 +73,8 @@ def call_text(call: str, sequence: int | None, group: str = "") -> str:
 
 
 def is_minority(few: Sequence[int], many: Sequence[int], unseen: int = 0) -> bool:
-    """Whether `few` ranks are so much fewer than `many` that they are the odd ones, whatever the `unseen` ones did; of
-    two ranks, one is enough."""
+    """Return whether `few` ranks are so much fewer than `many` that they are the odd ones, whatever the `unseen` ones
+    did; of two ranks, one is enough."""
     return bool(few) and (len(few) + unseen < len(many) or (len(few), len(many), unseen) == (1, 1, 0))
 
 

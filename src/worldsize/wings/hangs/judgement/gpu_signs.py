@@ -43,8 +43,8 @@ class GpuReading(NamedTuple):
 
 
 def works(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Whether the GPU works. `highest`: what it had while the run gave other signs of life; None where there is no such
-    reading."""
+    """Return whether the GPU works. `highest`: what it had while the run gave other signs of life; None where there is
+    no such reading."""
     if reading.traffic is None or reading.traffic < LEAST_TRAFFIC:
         return False
     if highest is None:
@@ -53,8 +53,8 @@ def works(reading: GpuReading, highest: GpuReading | None) -> bool:
 
 
 def is_idle(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Whether the GPU has worked before, and does not any more. One that has always had little to do is none: it cannot
-    be told from one that works."""
+    """Return whether the GPU has worked before, and does not any more. One that has always had little to do is none: it
+    cannot be told from one that works."""
     has_worked = highest is not None and highest.traffic is not None and highest.traffic >= LEAST_TRAFFIC
     return has_worked and reading.traffic is not None and reading.traffic <= MOST_IDLE_TRAFFIC
 
@@ -72,8 +72,8 @@ class GpuSigns:
         self._highest: dict[int, GpuReading] = {}
 
     def add(self, readings: Iterable[GpuReading], is_alive: bool) -> bool:
-        """Whether any of the GPUs works. `is_alive`: the ranks have given another sign of life meanwhile, so that these
-        readings tell how high those of work are."""
+        """Return whether any of the GPUs works. `is_alive`: the ranks have given another sign of life meanwhile, so
+        that these readings tell how high those of work are."""
         found = list(readings)
         if is_alive:
             for each in found:
@@ -94,6 +94,6 @@ def _highest(known: float | None, value: float | None) -> float | None:
 
 
 def is_own(pids: Collection[int], own: Collection[int]) -> bool:
-    """Whether a GPU is the run's alone. `pids`: the processes that compute on it; `own`: those of the run's ranks here.
-    What others do there is told together with what the ranks do, so a shared GPU tells nothing."""
+    """Return whether a GPU is the run's alone. `pids`: the processes that compute on it; `own`: those of the run's
+    ranks here. What others do there is told together with what the ranks do, so a shared GPU tells nothing."""
     return bool(pids) and set(own).issuperset(pids)

@@ -65,9 +65,9 @@ class Verdict(NamedTuple):
 def hang_verdict(
     findings: Iterable[Finding], nodes: Mapping[int, int] | None = None, missing: Mapping[str, str] | None = None
 ) -> Verdict:
-    """The verdict. `nodes`: by rank, its node, to be told with it. `missing`: by witness, why it was not heard; a
-    witness that has found nobody is missing with what it says. Of a Flight Recorder without any dump there is to be no
-    finding: what the recorder does not see makes other calls that stacks show doubtful."""
+    """Return the verdict. `nodes`: by rank, its node, to be told with it. `missing`: by witness, why it was not heard;
+    a witness that has found nobody is missing with what it says. Of a Flight Recorder without any dump there is to be
+    no finding: what the recorder does not see makes other calls that stacks show doubtful."""
     said = list(findings)
     unheard = _missing(said, missing or {})
     sure = [each for each in said if not _is_doubtful(each, said)]
@@ -80,8 +80,8 @@ def hang_verdict(
 
 
 def _is_doubtful(finding: Finding, said: Iterable[Finding]) -> bool:
-    """Whether stacks name ranks for another call than that of the others, and the Flight Recorder, which knows the
-    groups of calls, was heard and does not see these ranks apart."""
+    """Return whether stacks name ranks for another call than that of the others, and the Flight Recorder, which knows
+    the groups of calls, was heard and does not see these ranks apart."""
     if finding.witness != STACKS or finding.kind != OTHER_CALL:
         return False
     recorded = [each for each in said if each.witness == RECORDER]
@@ -123,7 +123,7 @@ def _best_of(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings, those together that name the same ranks."""
+    """Return the findings, those together that name the same ranks."""
     found: dict[tuple[int, ...], list[Finding]] = {}
     for each in findings:
         found.setdefault(each.ranks, []).append(each)
@@ -131,7 +131,8 @@ def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _weight(group: Iterable[Finding]) -> int:
-    """How many witnesses the findings of the same ranks count as: those of one kind, and the kind that most name."""
+    """Return how many witnesses the findings of the same ranks count as: those of one kind, and the kind that most
+    name."""
     return max(sum(_ENOUGH if _is_enough(each) else 1 for each in group if each.kind == kind) for kind in KINDS)
 
 
@@ -181,8 +182,8 @@ def _named(
 
 
 def _kind_of(group: Sequence[Finding]) -> str:
-    """The kind that is enough by itself, and counts most among those that are. A rank that stacks show within a call
-    which the others have left is in that one, though it has not entered the next either, as others may say."""
+    """Return the kind that is enough by itself, and counts most among those that are. A rank that stacks show within a
+    call which the others have left is in that one, though it has not entered the next either, as others may say."""
     if any(each.witness == STACKS and each.kind == NOT_LEFT for each in group):
         return NOT_LEFT
     return next(kind for kind in KINDS if _weight([each for each in group if each.kind == kind]) >= _ENOUGH)
@@ -191,7 +192,8 @@ def _kind_of(group: Sequence[Finding]) -> str:
 def _unknown(
     findings: Sequence[Finding], said: Iterable[Finding], missing: Mapping[str, str], disagree: bool
 ) -> Verdict:
-    """The verdict that names nobody; it says what the stacks show, else the recorder, else why nobody was heard."""
+    """Return the verdict that names nobody; it says what the stacks show, else the recorder, else why nobody was
+    heard."""
     witnesses = tuple(each.witness for each in findings)
     shown = [f"{TITLES[each.witness]}: {each.text}" for each in findings]
     if disagree:

@@ -118,7 +118,7 @@ class Watch:
             self._factor = min(LONGEST_FACTOR, 2 * self._factor)
 
     def _silence(self, signs: Mapping[int, NodeSigns], nodes: Collection[int]) -> float:
-        """The seconds for which the whole run has been silent; 0 where a node has not told, or no rank lives."""
+        """Return the seconds for which the whole run has been silent; 0 where a node has not told, or no rank lives."""
         told = [signs.get(node) for node in nodes]
         living = [each for each in told if each is not None and each.ranks]
         if None in told or not living:
@@ -160,7 +160,7 @@ class Watch:
 
 
 def signs_of(value: Any) -> NodeSigns | None:
-    """The signs that a node has told as plain data; None for anything else."""
+    """Return the signs that a node has told as plain data; None for anything else."""
     if not isinstance(value, dict):
         return None
     silent, spoke, ranks, idle = (value.get(name) for name in ("silent", "spoke", "ranks", "idle"))

@@ -113,7 +113,7 @@ def _behind(group: str, progress: Mapping[int, Progress], calls: Mapping[int, Ca
 
 
 def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
-    """The ranks that were given up in another call than most."""
+    """Return the ranks that were given up in another call than most."""
     odd = tuple(odd_ranks(calls))
     if not odd:
         if len(set(calls.values())) < 2:
@@ -131,7 +131,7 @@ def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
 
 
 def _silent(calls: Mapping[int, Call], speaking: Iterable[int], world_size: int) -> Finding:
-    """The ranks whose watchdogs said nothing, since they wait for nothing."""
+    """Return the ranks whose watchdogs said nothing, since they wait for nothing."""
     waiting = tuple(sorted(speaking))
     silent = tuple(sorted(set(range(world_size)) - set(waiting)))
     call = next(iter(calls.values()), None) if len(set(calls.values())) == 1 else None

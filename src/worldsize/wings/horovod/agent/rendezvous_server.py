@@ -77,7 +77,7 @@ def with_interface(
 
 
 def interface_of(address: str) -> str | None:
-    """The name of this node's interface that has the address."""
+    """Return the name of this node's interface that has the address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:

@@ -29,7 +29,8 @@ _GPUS = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format
 
 
 def answer_pings(directory: str, rounds: int, patience: float) -> int:
-    """How many rounds were seen within so many seconds. By listing: a name looked for too early may stay missing."""
+    """Return how many rounds were seen within so many seconds. By listing: a name looked for too early may stay
+    missing."""
     deadline = time.monotonic() + patience
     for number in range(rounds):
         name = f"{os.environ['WORLDSIZE_NODE_RANK']}-{number}"
@@ -53,7 +54,7 @@ def gpu_reports() -> List[Dict[str, str]]:
 
 
 def gpu_instances() -> int:
-    """The parts (MIG) that GPUs are divided into; 0 where they are whole."""
+    """Return the parts (MIG) that GPUs are divided into; 0 where they are whole."""
     return sum(line.strip().startswith("MIG ") for line in _output(["nvidia-smi", "-L"], 30.0).splitlines())
 
 

@@ -150,7 +150,8 @@ class HeadNodeClient:
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """The TLS context that verifies the head's certificate, or does not. ConfigError for a ca_file without one."""
+    """Return the TLS context that verifies the head's certificate, or does not. ConfigError for a ca_file without
+    one."""
     import ssl
 
     if not access.verify:

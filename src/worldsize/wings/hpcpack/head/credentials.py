@@ -31,7 +31,7 @@ def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 
 def _read_keyring(service: str, user: str) -> str | None:
-    """The password that a keyring has; None without keyring, or where it cannot be read."""
+    """Return the password that a keyring has; None without keyring, or where it cannot be read."""
     try:
         import keyring
         from keyring.errors import KeyringError

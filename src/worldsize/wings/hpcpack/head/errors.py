@@ -39,10 +39,10 @@ def head_service(access: HeadAccess) -> Service:
 
 
 def response_error(status: int, message: str, request: str, access: HeadAccess, pause: float = 0.0) -> WorldsizeError:
-    """The error for an answer of the head to `METHOD PATH` that is no success. ConfigError: the account, or an answer
-    that leads elsewhere; TurnedAway: the head is away or busy, LostAnswer where it may have carried out the request
-    all the same, not to be sent again within `pause` seconds; MissingResource: there is no such thing; SubmitRejected:
-    everything else, in the head's words."""
+    """Return the error for an answer of the head to `METHOD PATH` that is no success. ConfigError: the account, or an
+    answer that leads elsewhere; TurnedAway: the head is away or busy, LostAnswer where it may have carried out the
+    request all the same, not to be sent again within `pause` seconds; MissingResource: there is no such thing;
+    SubmitRejected: everything else, in the head's words."""
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"

@@ -18,12 +18,12 @@ _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """The properties of one object in the form in which they are sent."""
+    """Return the properties of one object in the form in which they are sent."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
 def properties(value: Any) -> Properties:
-    """The properties of one object in an answer. ValueError for what is none."""
+    """Return the properties of one object in an answer. ValueError for what is none."""
     items = value.get("Properties") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise ValueError(f"not a list of properties: {value!r:.80}")
@@ -36,7 +36,7 @@ def properties(value: Any) -> Properties:
 
 
 def rows(value: Any) -> list[Properties]:
-    """The properties of each object of a list in an answer. ValueError for what is none."""
+    """Return the properties of each object of a list in an answer. ValueError for what is none."""
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r:.80}")
     return [properties(item) for item in value]
@@ -59,6 +59,6 @@ def number_of(text: str) -> int | None:
 
 
 def items_of(value: str | Iterable[object]) -> list[str]:
-    """The items of a list, or of a text with commas, that are not empty."""
+    """Return the items of a list, or of a text with commas, that are not empty."""
     words = value.split(",") if isinstance(value, str) else map(str, value)
     return [word.strip() for word in words if word.strip()]

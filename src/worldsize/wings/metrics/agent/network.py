@@ -45,8 +45,9 @@ class NodeTraffic:
 
 
 def counted_interfaces(root: str = "/", has_fabric: bool = False) -> tuple[str, ...]:
-    """The interfaces whose bytes are a node's own traffic: not loopback; not one that lies on others, which count the
-    same bytes (a bond, a bridge, a VLAN); not a bridge's end of a container's cable; with a fabric, not IP over it."""
+    """Return the interfaces whose bytes are a node's own traffic: not loopback; not one that lies on others, which
+    count the same bytes (a bond, a bridge, a VLAN); not a bridge's end of a container's cable; with a fabric, not IP
+    over it."""
     found = []
     for name in _rows(root):
         at = os.path.join(root, "sys", "class", "net", name)

@@ -56,7 +56,7 @@ def read_process(pid: int, proc: str = "/proc") -> ProcessUse | None:
 
 
 def _read(path: str) -> bytes:
-    """A file of /proc, in three calls of the system: there are thousands in a sample."""
+    """Return a file of /proc, in three calls of the system: there are thousands in a sample."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

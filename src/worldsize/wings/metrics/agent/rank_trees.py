@@ -71,8 +71,8 @@ class RankTrees:
     def _told_rank(
         self, pid: int, use: ProcessUse, ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
     ) -> int:
-        """The rank that a process says it is. It is asked once, by the second look that sees it: before, it may still
-        be a launcher's shell. One that waits for a disk is not asked then: reading its memory may wait, too."""
+        """Return the rank that a process says it is. It is asked once, by the second look that sees it: before, it may
+        still be a launcher's shell. One that waits for a disk is not asked then: reading its memory may wait, too."""
         key = pid, use.started
         told = self._told.get(key)
         if told is None and key in self._told and use.state != "D":

@@ -121,13 +121,13 @@ Record: TypeAlias = "SamplesHeader | NodeSample | NodeUse"
 
 
 def to_line(record: Record) -> bytes:
-    """The record as a line, with its end."""
+    """Return the record as a line, with its end."""
     value = {_name_of(record): record if isinstance(record, NodeSample) else record._asdict()}
     return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def from_line(line: bytes) -> Record | None:
-    """The record of a line; None for a line that was cut, and for whatever else is no record of this version."""
+    """Return the record of a line; None for a line that was cut, and for whatever else is no record of this version."""
     if len(line) > LONGEST_LINE:
         return None
     try:

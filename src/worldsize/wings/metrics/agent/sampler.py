@@ -104,7 +104,8 @@ class Sampler:
             self._ranks.spared.add(self._helper.pid)
 
     def _read_gpus(self, ended: bool, elapsed: float, writer: SampleWriter) -> tuple[tuple[GpuSample, ...], float]:
-        """A reading of the GPUs, and what it has cost; the header is written once it is known which there are."""
+        """Return a reading of the GPUs, and what it has cost; the header is written once it is known which there
+        are."""
         found = self._helper.find(0.0 if ended else _ANSWER) if self._helper is not None else ()
         if found is not None or ended or elapsed > _DRIVER:
             writer.begin(found or ())

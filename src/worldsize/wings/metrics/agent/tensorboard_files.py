@@ -36,8 +36,8 @@ class OpenEventFiles:
         self._next = 0
 
     def look(self, trees: Mapping[int, Sequence[int]]) -> list[tuple[str, int]]:
-        """The event files, with their rank, that the ranks' processes (`trees`: pids by rank) have open for writing and
-        that no look has told before."""
+        """Return the event files, with their rank, that the ranks' processes (`trees`: pids by rank) have open for
+        writing and that no look has told before."""
         processes = [(rank, pid) for rank in trees for pid in trees[rank]]
         found: list[tuple[str, int]] = []
         left = MOST_DESCRIPTORS

@@ -51,7 +51,7 @@ def log(
 
 
 def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tuple[Mapping[Any, Any], Any]:
-    """The values of one call and its step, which may be its first argument."""
+    """Return the values of one call and its step, which may be its first argument."""
     if not positional:
         return values, step
     found: Dict[Any, Any] = {}
@@ -81,8 +81,8 @@ def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
 
 
 def number_of(value: Any) -> Optional[Number]:
-    """The number that `value` is now, or a function that gives it later, where getting it would wait for a device; None
-    for what is none."""
+    """Return the number that `value` is now, or a function that gives it later, where getting it would wait for a
+    device; None for what is none."""
     if isinstance(value, (int, float)):
         return _converted(float, value)
     if isinstance(value, (str, bytes, bytearray)) or value is None:
@@ -130,7 +130,7 @@ def _after(event: Any, copy: Any) -> float:
 
 
 def _start() -> Optional[LogFile]:
-    """The file of this rank; None outside a run."""
+    """Return the file of this rank; None outside a run."""
     global _file, _is_started
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     if root:

@@ -156,7 +156,7 @@ def _opened(path: str) -> int:
 
 
 def line_of(call: Call) -> str:
-    """The line of one call; empty where none of its values is a number after all."""
+    """Return the line of one call; empty where none of its values is a number after all."""
     time, step, values = call
     found = {}
     for name, value in values:
@@ -179,7 +179,7 @@ def _number(value: Any) -> Optional[float]:
 
 
 def _whole(step: Any) -> Optional[int]:
-    """The step as an integer; None where it is no whole number."""
+    """Return the step as an integer; None where it is no whole number."""
     if step is None or type(step) is int:
         return step
     number = _number(step)

@@ -10,12 +10,12 @@ from worldsize.wings.metrics.tensorboard.scalars import ScalarReader, read_files
 
 
 def read_tensorboard(paths: RunPaths) -> list[Series]:
-    """The scalars of all attempts, sorted by name and place. Never raises for what is in the files."""
+    """Return the scalars of all attempts, sorted by name and place. Never raises for what is in the files."""
     return open_tensorboard(paths).series()
 
 
 def read_tensorboard_inside(paths: RunPaths) -> list[Series]:
-    """The same of the files in the run directory alone."""
+    """Return the same of the files in the run directory alone."""
     return open_tensorboard(paths, outside=False).series()
 
 

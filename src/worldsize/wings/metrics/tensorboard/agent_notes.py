@@ -40,7 +40,7 @@ class Writers(NamedTuple):
 
 
 def read_notes(paths: RunPaths) -> list[Note]:
-    """The notes of all attempts; lines that cannot be understood are left out."""
+    """Return the notes of all attempts; lines that cannot be understood are left out."""
     return list(_all_notes(paths))[:_MOST_NOTES]
 
 
@@ -66,7 +66,8 @@ def _parse(line: bytes) -> tuple[str, int]:
 
 
 def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
-    """The ranks' processes as their agents say, until all `wanted` ones are found: there may be thousands of nodes."""
+    """Return the ranks' processes as their agents say, until all `wanted` ones are found: there may be thousands of
+    nodes."""
     missing = set(wanted)
     writers = Writers({}, {}, set())
     for each in all_attempts(paths):
@@ -102,7 +103,7 @@ def _ranks(pids: Any) -> Iterator[tuple[int, int]]:
 
 
 def host_of(paths: RunPaths, note: Note) -> str:
-    """The name of the node that the note is of; "" where it is not known."""
+    """Return the name of the node that the note is of; "" where it is not known."""
     events = read_events(RunPaths(paths.root, note.attempt), note.node_rank)
     hosts = [event.get("host") for event in events if event.get("event") == "agent_started"]
     return hosts[0] if hosts and isinstance(hosts[0], str) else ""

@@ -13,7 +13,7 @@ _by_pair: list[int] = []
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum of `data`; about 25 ns for each byte."""
+    """Return the checksum of `data`; about 25 ns for each byte."""
     if not _by_pair:
         _make_tables()
     pairs = _by_pair

@@ -16,8 +16,8 @@ _LEFT_OUT = frozenset((".git", "__pycache__", "node_modules", ".venv"))
 def find_event_files(
     root: str, is_wanted: Callable[[str], bool] = lambda directory: True, entries: int = MOST_ENTRIES
 ) -> Iterator[str]:
-    """The paths of regular files below `root` that are called like event files, level by level, of each level what was
-    changed last first, until so many entries were seen. No link is followed.
+    """Yield the paths of regular files below `root` that are called like event files, level by level, of each level
+    what was changed last first, until so many entries were seen. No link is followed.
 
     is_wanted  whether to look into a directory at the top, by its name
     """

@@ -40,8 +40,8 @@ class UnreadableFile(NamedTuple):
 
 
 def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
-    """The run's files, the latest attempt's first, and of each attempt the newest first, as their names say. Without
-    `outside`, those in the run directory alone: what another user's run names may be a file of this user's."""
+    """Return the run's files, the latest attempt's first, and of each attempt the newest first, as their names say.
+    Without `outside`, those in the run directory alone: what another user's run names may be a file of this user's."""
     root = os.path.realpath(paths.root)
     notes = _readable_notes(paths)
     if not outside:
@@ -56,7 +56,7 @@ def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
 
 
 def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
-    """The files that agents have seen and that cannot be read here, at most one of a rank and a directory."""
+    """Return the files that agents have seen and that cannot be read here, at most one of a rank and a directory."""
     found: dict[tuple[int, str], UnreadableFile] = {}
     for note in read_notes(paths):
         place = (note.rank, os.path.dirname(note.path))
@@ -86,7 +86,7 @@ def _local_path(path: str, paths: RunPaths) -> str:
 
 
 def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
-    """The files in the run directory, but those that came with the code."""
+    """Return the files in the run directory, but those that came with the code."""
     found = list(find_event_files(root, lambda name: not name.startswith(_NOT_WALKED)))
     code = os.path.join(root, "code", "")
     if not any(path.startswith(code) for path in found):
@@ -97,8 +97,8 @@ def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
 
 
 def _files_outside(paths: RunPaths, root: str, writers: Writers) -> list[str]:
-    """The files in directories that the plan names. Where some are known to be those of this run's ranks, the others
-    are not: runs share such directories."""
+    """Return the files in directories that the plan names. Where some are known to be those of this run's ranks, the
+    others are not: runs share such directories."""
     found: list[str] = []
     begin, end = run_span(paths)
     for directory in named_directories(paths, root):
@@ -119,8 +119,8 @@ def _process(name: FileName) -> tuple[str, int]:
 
 
 def _event_file(path: str, root: str, note: Note | None, writers: Writers) -> EventFile:
-    """The attempt and the rank are those that an agent has seen, else what the process in the file's name is known to
-    be; else the attempt is the last that had begun then, and the rank is not known."""
+    """Return the attempt and the rank are those that an agent has seen, else what the process in the file's name is
+    known to be; else the attempt is the last that had begun then, and the rank is not known."""
     name = parse_name(path)
     known = (note.attempt, note.rank) if note else writers.ranks.get(_process(name))
     attempt, rank = known or (_attempt_at(name.created, writers.starts), None)

@@ -66,7 +66,7 @@ class EventRecords:
             raise DamagedFile
 
     def _length(self) -> int:
-        """The length of the next record, whose checksum is right."""
+        """Return the length of the next record, whose checksum is right."""
         header = self._buffer[self._at : self._at + _HEADER.size]
         length, checksum = _HEADER.unpack(header)
         if header not in self._known:
@@ -77,7 +77,7 @@ class EventRecords:
         return int(length)
 
     def _has(self, count: int) -> bool:
-        """Whether so many bytes follow, which then are in the buffer."""
+        """Return whether so many bytes follow, which then are in the buffer."""
         if len(self._buffer) - self._at >= count:
             return True
         rest = [self._buffer[self._at :]]

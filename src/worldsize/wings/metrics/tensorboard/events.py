@@ -41,7 +41,7 @@ first event of a tag only."""
 
 
 def parse_event(data: bytes) -> Event:
-    """The event, of what is no summary without values. Raises one of PARSE_ERRORS."""
+    """Return the event, of what is no summary without values. Raises one of PARSE_ERRORS."""
     return _simple_event(data) or _any_event(data)
 
 
@@ -101,7 +101,7 @@ def _plugin(data: bytes) -> bytes:
 
 
 def _single_number(data: bytes) -> float | None:
-    """The number of a tensor that holds one; None for any other."""
+    """Return the number of a tensor that holds one; None for any other."""
     kind, found = 0, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _VARINT:
@@ -122,7 +122,7 @@ def _unpacked(form: str | None, value: bytes) -> float | None:
 
 
 def _elements(shape: bytes) -> int:
-    """The product of a shape's dimensions: 1 for a scalar, whose shape has none."""
+    """Return the product of a shape's dimensions: 1 for a scalar, whose shape has none."""
     product = 1
     for number, wire, dimension in _fields(shape):
         if number == 2 and wire == _BYTES:
@@ -164,7 +164,7 @@ def _length_of(wire: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, of at most ten bytes, and where it ends."""
+    """Return the number at `at`, of at most ten bytes, and where it ends."""
     byte = data[at]
     if byte < 128:
         return byte, at + 1

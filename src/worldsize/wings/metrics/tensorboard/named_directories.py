@@ -20,7 +20,7 @@ _CLOCK_SLACK = 60.0
 
 
 def named_directories(paths: RunPaths, root: str) -> list[str]:
-    """The directories that are here; at most eight, none inside the run and none of the system."""
+    """Return the directories that are here; at most eight, none inside the run and none of the system."""
     found: list[str] = []
     for text in _texts(read_object(paths.plan)):
         for path in _PATH.findall(text):
@@ -42,12 +42,12 @@ def run_span(paths: RunPaths) -> tuple[float, float]:
 
 
 def _time_of(value: Any) -> float:
-    """The time, or the present where it is not known."""
+    """Return the time, or the present where it is not known."""
     return float(value) if is_number(value) else time.time()
 
 
 def _texts(plan: Any) -> Iterator[str]:
-    """The words of the command, and the values of the job's variables."""
+    """Yield the words of the command, and the values of the job's variables."""
     argv, environment = plan.get("argv"), plan.get("environment")
     left = _MOST_TEXT
     for value in (*_values(argv), *_values(environment)):

@@ -101,7 +101,7 @@ class ScalarReader:
         self._bytes_left -= records.bytes_read
 
     def _is_over(self, read: int, look: bool = True) -> bool:
-        """Whether a bound is reached, so many bytes of a file having been read. `look`: at the clock, too."""
+        """Return whether a bound is reached, so many bytes of a file having been read. `look`: at the clock, too."""
         return self._values_left <= 0 or read >= self._bytes_left or (look and self._clock() > self._deadline)
 
     def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
@@ -119,7 +119,7 @@ class ScalarReader:
         return len(values)
 
     def series(self) -> list[Series]:
-        """The series, sorted by name and place, the points of each in the order of attempts and then of time."""
+        """Return the series, sorted by name and place, the points of each in the order of attempts and then of time."""
         found: dict[tuple[str, str, int], list[Point]] = {}
         for (number, tag), values in sorted(self._series.items(), key=lambda item: item[0], reverse=True):
             file = self._files[number]

@@ -24,15 +24,15 @@ class HeadLauncher(Launcher):
     reports the first failure."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The command line on the head."""
+        """Return the command line on the head."""
         raise NotImplementedError
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
-        """The program's environment, from that of one of the node's ranks."""
+        """Return the program's environment, from that of one of the node's ranks."""
         raise NotImplementedError
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """The rank that the program itself reports as the first to fail; None where it names none."""
+        """Return the rank that the program itself reports as the first to fail; None where it names none."""
         raise NotImplementedError
 
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
@@ -70,8 +70,8 @@ def log_text(log: str) -> str:
 
 
 def _daemon_failure(end: NodeEnd) -> Failure:
-    """The failure of the process that a launcher has on a node besides the head. It is rarely the first one, since the
-    process ends with the launcher; the words "remote process exited" let other failures come first."""
+    """Return the failure of the process that a launcher has on a node besides the head. It is rarely the first one,
+    since the process ends with the launcher; the words "remote process exited" let other failures come first."""
     process, code, time = end.ended
     launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
     if code in (126, 127):
@@ -82,8 +82,9 @@ def _daemon_failure(end: NodeEnd) -> Failure:
 
 
 def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:
-    """The failures of all ranks that are known to have failed. `cause`, the first that the launcher saw end, may have
-    ended because another did; without an exception of its own it counts as the earliest, since its time is unknown."""
+    """Return the failures of all ranks that are known to have failed. `cause`, the first that the launcher saw end, may
+    have ended because another did; without an exception of its own it counts as the earliest, since its time is
+    unknown."""
     nodes = {rank.rank: node.node_rank for node in end.plan.nodes for rank in node.ranks}
     errors, time = rank_errors(end.plan, end.paths), end.ended.time
     found = []

@@ -95,7 +95,7 @@ class MpirunLauncher(HeadLauncher):
         return _find_generation({"PATH": path}) is not None
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
+        """Return the ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
         plan, directory = launch.plan, launch.paths.launch_dir
         return (
             "mpirun", "-np", str(plan.world_size), "--hostfile", _hosts_file(directory), "--map-by", "slot",
@@ -129,7 +129,7 @@ class MpirunLauncher(HeadLauncher):
         os.replace(_starter(directory) + ".new", _starter(directory))
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """The rank that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
+        """Return the rank that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
         code = end.ended.code
         cause = first_cause(end.ended.process.log, code)
         if cause is not None:
@@ -143,7 +143,7 @@ LAUNCHER = MpirunLauncher()
 
 
 def open_mpi_generation(program: str) -> int | None:
-    """The generation of Open MPI that an mpirun belongs to: 4 (and before), or 5; None for another MPI's."""
+    """Return the generation of Open MPI that an mpirun belongs to: 4 (and before), or 5; None for another MPI's."""
     real = os.path.realpath(program)
     name, _, of = os.path.basename(real).partition(".")
     if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
@@ -178,7 +178,7 @@ def _starter(directory: str) -> str:
 
 
 def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
-    """Each host once, with the ranks of all its nodes. Raises OSError where these do not stand side by side."""
+    """Return each host once, with the ranks of all its nodes. Raises OSError where these do not stand side by side."""
     lines = []
     slots = 0
     for node, name in zip(plan.nodes, hosts):
@@ -219,7 +219,7 @@ def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
 
 
 def first_cause(log: str, code: int) -> FailedRank | None:
-    """The rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
+    """Return the rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
     text = log_text(log)
     for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
         found = re.search(pattern, text, re.DOTALL)

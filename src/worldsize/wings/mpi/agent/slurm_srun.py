@@ -54,7 +54,7 @@ def srun_environment(
 
 
 def first_cause(log: str) -> FailedRank | None:
-    """The task that failed first, by srun's log; None where it names none."""
+    """Return the task that failed first, by srun's log; None where it names none."""
     text = log_text(log)
     found = [match for match in (re.search(_EXITED, text), re.search(_SIGNALLED, text)) if match]
     if not found:

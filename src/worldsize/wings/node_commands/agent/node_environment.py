@@ -24,9 +24,9 @@ _AT_SECURE = 23
 
 
 def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
-    """The environment of a living rank of the run on this machine, of that node if possible, or else of what started
-    ranks; None where none of these processes lives. Anybody may start a process with the run's id: only this user's
-    count. Processes that end meanwhile, or cannot be read, are skipped."""
+    """Return the environment of a living rank of the run on this machine, of that node if possible, or else of what
+    started ranks; None where none of these processes lives. Anybody may start a process with the run's id: only this
+    user's count. Processes that end meanwhile, or cannot be read, are skipped."""
     mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
     found, best = None, (False, False, -2)
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -44,15 +44,16 @@ def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
 
 
 def _is_ours(pid: int) -> bool:
-    """The same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import."""
+    """Return the same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot
+    import."""
     with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
 
 
 def _gained_privileges(pid: int) -> bool:
-    """Whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started it.
-    Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3)). True where that cannot be read."""
+    """Return whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started
+    it. Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3)). True where that cannot be read."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             entries = dict(struct.iter_unpack("@LL", file.read()))
@@ -62,8 +63,8 @@ def _gained_privileges(pid: int) -> bool:
 
 
 def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
-    """How much a process is like a rank of the node; greater is more. Processes that a batch script's own srun has
-    started have Slurm's variables alone, and a step, which the script has not, or an earlier one."""
+    """Return how much a process is like a rank of the node; greater is more. Processes that a batch script's own srun
+    has started have Slurm's variables alone, and a step, which the script has not, or an earlier one."""
     step = environ.get("SLURM_STEP_ID", "")
     ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
     return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
@@ -96,7 +97,8 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
-    """The command of an interactive shell. It is no login shell, whose start-up files would replace the ranks' PATH."""
+    """Return the command of an interactive shell. It is no login shell, whose start-up files would replace the ranks'
+    PATH."""
     from shutil import which
 
     return ["bash" if which("bash", path=environment.get("PATH", os.defpath)) else "sh", "-i"]

@@ -102,8 +102,8 @@ def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> 
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """The command's directory. A run's must be there; on nodes without a run the home stands in for what only the login
-    node has."""
+    """Return the command's directory. A run's must be there; on nodes without a run the home stands in for what only
+    the login node has."""
     if order["plan"] is not None or os.path.isdir(order["cwd"]):
         return str(order["cwd"])
     home = os.path.expanduser("~")

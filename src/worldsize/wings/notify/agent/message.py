@@ -34,14 +34,14 @@ class ToldRun(NamedTuple):
 
 
 def start_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """All nodes have met, and the head's ranks have started."""
+    """Return all nodes have met, and the head's ranks have started."""
     again = f", attempt {run.attempt}" if run.attempt else ""
     nodes, ranks = _counted(run.nodes, "node"), _counted(run.world_size, "rank")
     return _message(run, "start", RunState.RUNNING, now, f"started on {run.compute}: {nodes}, {ranks}{again}")
 
 
 def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The run gives no sign of life; `fields` are those of the event `stuck`."""
+    """Return the run gives no sign of life; `fields` are those of the event `stuck`."""
     sentence, seconds = fields.get("sentence"), fields.get("seconds")
     silent = f"no sign of life for {seconds:.0f} s" if isinstance(seconds, (int, float)) else "no sign of life"
     why = _cut(sentence) if isinstance(sentence, str) else None
@@ -50,13 +50,13 @@ def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[s
 
 
 def resumed_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """A run that was stuck goes on."""
+    """Return a run that was stuck goes on."""
     return _message(run, "resumed", RunState.RUNNING, now, "goes on: there are signs of life again")
 
 
 def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) -> list[dict[str, Any]]:
-    """The attempt has ended: `failure`, where it failed, and `end`. `restartable`: a scheduler has the run, which
-    starts runs again that have lost a node or had to make room."""
+    """Return the attempt has ended: `failure`, where it failed, and `end`. `restartable`: a scheduler has the run,
+    which starts runs again that have lost a node or had to make room."""
     failure = status.failure
     stopped = restartable and status.state == RunState.CANCELLED and status.reason is None
     lost = restartable and failure is not None and failure.reason in (Reason.NODE_FAILURE, Reason.PREEMPTED)
@@ -91,7 +91,7 @@ def _message(run: ToldRun, event: str, state: str, now: float, text: str, **rest
 
 
 def message_text(message: Mapping[str, Any], secrets: Sequence[str]) -> str:
-    """The message as one line, without the values `secrets` and what looks like one."""
+    """Return the message as one line, without the values `secrets` and what looks like one."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = mask_values(dict(message), secrets)

@@ -39,12 +39,12 @@ class ExternalLauncher:
         return cast("Mapping[str, str]", self._call("prepare", (launch,), _is_environment, expected=(OSError,)))
 
     def processes(self, launch: NodeLaunch) -> List[Process]:
-        """The launcher's processes, of which exactly one has each rank of the node."""
+        """Return the launcher's processes, of which exactly one has each rank of the node."""
         wanted = [rank.rank for rank in launch.node.ranks]
         return cast("List[Process]", self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted))
 
     def failures(self, end: NodeEnd) -> List[Failure]:
-        """The launcher's failures; the failure of the process itself where the launcher's code fails."""
+        """Return the launcher's failures; the failure of the process itself where the launcher's code fails."""
         try:
             return cast("List[Failure]", self._call("failures", (end,), _are_failures))
         except PlanError as error:

@@ -144,7 +144,7 @@ def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
 
 
 def _open_locked(path: str) -> int:
-    """The file, locked by us among others; not one that was removed meanwhile."""
+    """Return the file, locked by us among others; not one that was removed meanwhile."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_SH)

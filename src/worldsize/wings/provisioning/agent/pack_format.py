@@ -46,7 +46,7 @@ ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
 
 
 def is_sha256(text: object) -> bool:
-    """Whether a text is a SHA-256 in hexadecimal digits, and so can be part of a path."""
+    """Return whether a text is a SHA-256 in hexadecimal digits, and so can be part of a path."""
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
@@ -60,7 +60,7 @@ def make_member(data: bytes, level: int = _LEVEL) -> bytes:
 
 
 def member_length(header: bytes) -> int | None:
-    """The length of the member that begins with these HEADER bytes; None where they are no such header."""
+    """Return the length of the member that begins with these HEADER bytes; None where they are no such header."""
     if header[:10] != _MAGIC or header[12:16] != _MARK:
         return None
     length = int.from_bytes(header[16:24], "little")

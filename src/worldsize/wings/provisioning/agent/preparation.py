@@ -112,7 +112,7 @@ class Preparation:
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
     def _collect_notices(self, paths: RunPaths) -> list[tuple[str, str]]:
-        """Each with its kind."""
+        """Return each with its kind."""
         found = []
         if self._local.read_only:
             from worldsize.wings.provisioning.agent.read_only import make_read_only

@@ -82,7 +82,7 @@ def _remount_read_only(place: mounts.OpenPath) -> None:
 
 
 def _open_mount_on(place: mounts.OpenPath) -> mounts.OpenPath:
-    """The mount that has just been made on a place, which itself goes on to show what was there before."""
+    """Return the mount that has just been made on a place, which itself goes on to show what was there before."""
     top = mounts.open_path(place.path)
     there, here = os.fstat(top.fd), os.fstat(place.fd)
     if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):

@@ -26,7 +26,8 @@ class PrefixFile(NamedTuple):
 
 
 def prefix_file_kind(data: bytes, old: bytes) -> str | None:
-    """The kind of a file with this content, where it holds the path `old` or one below it; None where it does not."""
+    """Return the kind of a file with this content, where it holds the path `old` or one below it; None where it does
+    not."""
     if old not in data or not re.search(re.escape(old) + _ENDS, data):
         return None
     return BINARY if b"\0" in data else TEXT

@@ -150,7 +150,7 @@ class _MemberWriter:
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
 
     def _path(self, name: str, made: bool = True) -> str:
-        """The path of a member. ValueError for a name that is not safe.
+        """Return the path of a member. ValueError for a name that is not safe.
 
         Nothing is written, and nothing linked, through a link of the archive: only once all of it was read it is known
         to be the one that was packed. Each name is plain, so that no other means the same; and the directory that it is

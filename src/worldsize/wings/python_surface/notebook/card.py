@@ -44,7 +44,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """The card, from what was found at the last look and the run's files now. Never raises for a damaged run."""
+    """Return the card, from what was found at the last look and the run's files now. Never raises for a damaged run."""
     now = runs.overall(statuses)
     parts = [_headline(runs.id, now)]
     try:
@@ -58,7 +58,7 @@ def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
 
 
 def card_text(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """The same where no HTML is shown: one line."""
+    """Return the same where no HTML is shown: one line."""
     return f"{type(runs).__name__}({runs.id!r}) {runs.overall(statuses).state}"
 
 

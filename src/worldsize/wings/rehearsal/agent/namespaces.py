@@ -88,7 +88,7 @@ def _open_below(top: str, path: str) -> mounts.OpenPath:
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
-    """The temporary directories, none inside another."""
+    """Return the temporary directories, none inside another."""
     found: list[str] = []
     for place in (*_TEMPORARY_DIRECTORIES, environ.get("TMPDIR", "")):
         real = os.path.realpath(place) if place else ""
@@ -99,5 +99,5 @@ def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_inside(path: str, place: str) -> bool:
-    """Whether a path without links leads into `place`, which has none."""
+    """Return whether a path without links leads into `place`, which has none."""
     return os.path.commonpath((path, place)) == place

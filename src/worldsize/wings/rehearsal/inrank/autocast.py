@@ -34,7 +34,7 @@ def _begin_autocast(begin: Any, self: Any, device_type: Any, dtype: Any = None, 
 
 
 def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
-    """Whether autocast is enabled: on the CPU, where a script asks about the GPU."""
+    """Return whether autocast is enabled: on the CPU, where a script asks about the GPU."""
     device = args[0] if args else kwargs.get("device_type", "cuda")
     if device == "cuda" and not is_called_by_torch():
         return bool(torch.is_autocast_cpu_enabled())
@@ -42,7 +42,7 @@ def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
 
 
 def _get_dtype(ask: Any, device_type: Any = "cuda") -> Any:
-    """The type that autocast uses on the GPU: the CPU's inside a region, where a script asks."""
+    """Return the type that autocast uses on the GPU: the CPU's inside a region, where a script asks."""
     if _is_cuda(device_type) and torch.is_autocast_cpu_enabled() and not is_called_by_torch():
         return torch.get_autocast_cpu_dtype()
     return ask(device_type) if ask.__name__ == "get_autocast_dtype" else ask()

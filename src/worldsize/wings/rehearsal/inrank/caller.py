@@ -27,7 +27,8 @@ _OF_USERS = ("torch.testing", "torch.utils.tensorboard", "torch.random", "torch.
 
 
 def calling_module() -> str:
-    """The name of the module whose code called into torch; wrappers, worldsize's and torch's, are passed over."""
+    """Return the name of the module whose code called into torch; wrappers, worldsize's and torch's, are passed
+    over."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name: str = frame.f_globals.get("__name__") or ""
@@ -43,11 +44,11 @@ def is_called_by_torch() -> bool:
 
 
 def is_cpu_meant() -> bool:
-    """Whether the caller that says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor that is
-    elsewhere; where it moves things for its user, it means it."""
+    """Return whether the caller that says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor
+    that is elsewhere; where it moves things for its user, it means it."""
     return not is_called_by_torch() or calling_module().startswith(_MEANING_CPU)
 
 
 def is_made_by_torch() -> bool:
-    """Whether torch's own code makes a tensor, and not a layer or a data loader, which do it for their user."""
+    """Return whether torch's own code makes a tensor, and not a layer or a data loader, which do it for their user."""
     return is_called_by_torch() and not calling_module().startswith(_MAKING_FOR_USERS)

@@ -31,7 +31,7 @@ def _keep_storage(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> A
 
 
 def _gpu_index(place: Any) -> Optional[int]:
-    """The GPU that a location names, unchecked."""
+    """Return the GPU that a location names, unchecked."""
     if isinstance(place, (str, torch.device)) and str(place).startswith("cuda"):
         return devices.index_of(place)
     return None
@@ -45,7 +45,7 @@ def _check(index: int) -> None:
 
 
 def _make_map_location(map_location: Any) -> Any:
-    """A function for torch.load that checks the devices that it is given; what means no GPU is left as it is."""
+    """Return a function for torch.load that checks the devices that it is given; what means no GPU is left as it is."""
     if map_location is not None and not isinstance(map_location, dict):
         return map_location
 

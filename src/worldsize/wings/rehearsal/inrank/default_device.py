@@ -24,7 +24,7 @@ def install() -> None:
 
 
 def default_index() -> Optional[int]:
-    """The GPU that new tensors go to; None for the CPU."""
+    """Return the GPU that new tensors go to; None for the CPU."""
     device = _DefaultDevice.device
     return None if device is None else devices.valid_index(device.index)
 

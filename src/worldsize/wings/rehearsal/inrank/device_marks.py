@@ -25,7 +25,7 @@ PLACES: dict[Any, Callable[[Any], Optional[int]]] = {}
 
 
 def place_of(tensor: Any) -> Optional[int]:
-    """The mark of a tensor, or what stands for it where its kind needs none."""
+    """Return the mark of a tensor, or what stands for it where its kind needs none."""
     mark = mark_of(tensor)
     if mark is None and type(tensor) in PLACES:
         return PLACES[type(tensor)](tensor)

@@ -12,7 +12,7 @@ from .torch_module import torch
 
 
 def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
-    """The result of a move of `before` to `mark`: a tensor of its own where the device changed."""
+    """Return the result of a move of `before` to `mark`: a tensor of its own where the device changed."""
     if mark is None:
         return result if result is before or result.is_meta else put_mark(result, mark_of(before))
     was = mark_of(before)
@@ -66,13 +66,14 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Optional[str]:
-    """The CPU's name for `kind` where that is a type of tensors on a GPU, or the name of one; None for other types."""
+    """Return the CPU's name for `kind` where that is a type of tensors on a GPU, or the name of one; None for other
+    types."""
     text = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
     return "torch." + text.rpartition(".")[2] if text.startswith("torch.cuda.") else None
 
 
 def type_name(tensor: Any) -> str:
-    """The name of a tensor's type: torch.cuda.FloatTensor or torch.FloatTensor."""
+    """Return the name of a tensor's type: torch.cuda.FloatTensor or torch.FloatTensor."""
     with torch._C.DisableTorchFunction():
         name: str = tensor.type()
     mark = mark_of(tensor)

@@ -27,18 +27,18 @@ class _CudaState:
 
 
 def node_gpu_count() -> int:
-    """The number of GPUs of the node."""
+    """Return the number of GPUs of the node."""
     return int(os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or 0)
 
 
 def visible_gpus() -> tuple[int, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves, as the node numbers them; fixed once CUDA has begun."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, as the node numbers them; fixed once CUDA has begun."""
     known = _CudaState.visible
     return _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES")) if known is None else known
 
 
 def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
-    """The GPUs in CUDA_VISIBLE_DEVICES, as the driver reads it: what follows the first word that is no device is
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, as the driver reads it: what follows the first word that is no device is
     ignored."""
     if text is None:
         return tuple(range(node_gpu_count()))
@@ -96,7 +96,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def valid_index(index: Optional[int]) -> int:
-    """The device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
+    """Return the device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
     begin_cuda()
     return _existing_index(index)
 
@@ -110,7 +110,7 @@ def _existing_index(index: Optional[int]) -> int:
 
 
 def current_index() -> int:
-    """The index of the current device: each thread has its own, at first 0."""
+    """Return the index of the current device: each thread has its own, at first 0."""
     return getattr(_CudaState.here, "index", 0)
 
 
@@ -121,8 +121,8 @@ def make_current(index: int) -> None:
 
 
 def index_of(device: Any, optional: bool = True) -> int:
-    """The index in a `device` argument, as torch.cuda reads it; not checked. Raises ValueError for a device that is no
-    GPU."""
+    """Return the index in a `device` argument, as torch.cuda reads it; not checked. Raises ValueError for a device that
+    is no GPU."""
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
@@ -137,18 +137,18 @@ def index_of(device: Any, optional: bool = True) -> int:
 
 
 def valid_device(device: Any) -> int:
-    """The index that a `device` argument of torch.cuda's means, the current one's for None; checked."""
+    """Return the index that a `device` argument of torch.cuda's means, the current one's for None; checked."""
     return valid_index(index_of(device))
 
 
 def runtime_device(device: Any) -> int:
-    """The index that a `device` argument means; checked, without beginning more of CUDA than its runtime."""
+    """Return the index that a `device` argument means; checked, without beginning more of CUDA than its runtime."""
     begin_runtime()
     return _existing_index(index_of(device))
 
 
 def find_index(device: Any) -> Optional[int]:
-    """The index that a `device` argument means where that is a GPU, checked; None for another device."""
+    """Return the index that a `device` argument means where that is a GPU, checked; None for another device."""
     if isinstance(device, (str, torch.device)):
         return valid_device(device) if str(device).startswith("cuda") else None
     return valid_index(device) if isinstance(device, int) and not isinstance(device, bool) else None

@@ -69,8 +69,8 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _with_own_storage(func: Any, result: Any, args: Any, index: int) -> Any:
-    """The result of as_tensor or asarray, which share their argument's storage unless it moves to another device: then
-    a copy."""
+    """Return the result of as_tensor or asarray, which share their argument's storage unless it moves to another
+    device: then a copy."""
     if func not in _SHARE_STORAGE or not args or (result is args[0] and mark_of(result) == index):
         return result
     return result.clone()
@@ -98,8 +98,8 @@ def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
 
 
 def _mark_among(values: Any) -> Optional[int]:
-    """The mark for results of these values: a GPU wins over the CPU; beside a tensor of unknown place, one on the CPU
-    proves nothing."""
+    """Return the mark for results of these values: a GPU wins over the CPU; beside a tensor of unknown place, one on
+    the CPU proves nothing."""
     found: Optional[int] = None
     unknown = False
     for value in values:

@@ -11,7 +11,7 @@ from .torch_module import torch
 
 
 def _visible_gpu(tensor: Any) -> Optional[int]:
-    """The GPU that the caller is to see; None for the real device."""
+    """Return the GPU that the caller is to see; None for the real device."""
     mark = place_of(tensor)
     return None if mark is None or mark == CPU or is_called_by_torch() else mark
 

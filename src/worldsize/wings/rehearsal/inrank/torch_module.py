@@ -34,5 +34,5 @@ def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> N
 
 
 def arguments_of(function: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The given arguments by their names. Raises TypeError as the function would."""
+    """Return the given arguments by their names. Raises TypeError as the function would."""
     return dict(inspect.signature(function).bind(*args, **kwargs).arguments)

@@ -13,7 +13,7 @@ _OPEN = 6
 
 
 def draw_charts(pictures: Any, charts: Sequence[Any]) -> list[Child]:
-    """The charts, of many all but the first folded; the sentence that says what is missing."""
+    """Return the charts, of many all but the first folded; the sentence that says what is missing."""
     if not charts:
         return []
     try:

@@ -19,7 +19,7 @@ def failure(facts: RunFacts) -> list[Child]:
 
 
 def failure_lines(run: Run, status: Status) -> list[str]:
-    """The failure screen; where a log of it cannot be read, the status's own message, and why."""
+    """Return the failure screen; where a log of it cannot be read, the status's own message, and why."""
     try:
         return run_failure_lines(run, status)
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:

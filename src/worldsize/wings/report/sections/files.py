@@ -40,7 +40,7 @@ def files(facts: RunFacts) -> list[Child]:
 
 
 def list_files(root: str) -> tuple[list[Entry], bool]:
-    """The files below `root` by their paths, some directories as one entry, and whether there are more than were
+    """Return the files below `root` by their paths, some directories as one entry, and whether there are more than were
     looked at."""
     found: list[Entry] = []
     sums: dict[str, list[int]] = {}
@@ -63,7 +63,7 @@ def _sum_entries(sums: dict[str, list[int]]) -> list[Entry]:
 
 
 def _walk(root: str) -> Iterator[tuple[str, Entry]]:
-    """Every file below `root`; no link is followed."""
+    """Yield every file below `root`; no link is followed."""
     waiting = [""]
     while waiting:
         directory = waiting.pop()

@@ -18,7 +18,7 @@ _CLASSES = {RunState.SUCCEEDED: "good", RunState.FAILED: "bad", RunState.LOST: "
 
 
 def state_element(pictures: Child, state: str) -> Child:
-    """A state's name; its class says whether it is good."""
+    """Return a state's name; its class says whether it is good."""
     return pictures.element("strong", state, class_=_CLASSES.get(state, "muted"))
 
 

@@ -35,7 +35,7 @@ _KNOWN = re.compile(
 
 
 def job(facts: RunFacts) -> list[Child]:
-    """The job file, as it was resolved."""
+    """Return the job file, as it was resolved."""
     return _document(facts, facts.paths.job)
 
 
@@ -126,13 +126,13 @@ def _versions(packages: Any) -> list[list[str]]:
 
 
 def _built(rows: Any) -> list[list[str]]:
-    """The packages of a built environment, by its lock."""
+    """Return the packages of a built environment, by its lock."""
     found = rows if isinstance(rows, list) else []
     return [[value_text(row.get("name")), value_text(row.get("version"))] for row in found if isinstance(row, dict)]
 
 
 def _variables(facts: RunFacts, title: str, variables: dict[str, Any]) -> list[Child]:
-    """A folded table; values are masked by their names too."""
+    """Return a folded table; values are masked by their names too."""
     if not variables:
         return []
     show = partial(_variable, facts)

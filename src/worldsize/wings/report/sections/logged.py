@@ -23,7 +23,7 @@ def logged(facts: RunFacts) -> list[Child]:
 
 
 def _by_name(series: Sequence[Any]) -> Mapping[str, list[Any]]:
-    """The series of each name, those of the lowest rank first."""
+    """Return the series of each name, those of the lowest rank first."""
     found: dict[str, list[Any]] = {}
     for each in series:
         found.setdefault(each.name, []).append(each)
@@ -80,7 +80,7 @@ def _last_values(facts: RunFacts, series: Sequence[Any]) -> list[Child]:
 
 
 def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
-    """The table of `worldsize metrics`, with times instead of ages."""
+    """Return the table of `worldsize metrics`, with times instead of ages."""
     rows = []
     for each in series:
         cells, was_nan = facts.metrics.series_row(each)
@@ -90,7 +90,7 @@ def _values_table(facts: RunFacts, series: Sequence[Any]) -> Child:
 
 
 def _parameters(facts: RunFacts) -> list[Child]:
-    """The parameters that MLflow's runs were given."""
+    """Return the parameters that MLflow's runs were given."""
     found = facts.metrics.read_parameters(facts.paths) if facts.metrics else {}
     rows = [
         [shorten(facts.mask(name), _NAME), shorten(facts.mask(f"{name}={value}").partition("=")[2]), value_text(place)]

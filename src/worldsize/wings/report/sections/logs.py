@@ -38,12 +38,12 @@ class LogEnd(NamedTuple):
 
 
 def log_id(rank: int) -> str:
-    """The name of a rank's log in the page."""
+    """Return the name of a rank's log in the page."""
     return f"log-{rank}"
 
 
 def shown_ranks(facts: RunFacts) -> list[int]:
-    """The ranks whose logs are in the page: those that failed first."""
+    """Return the ranks whose logs are in the page: those that failed first."""
     everyone = [rank.rank for node in facts.nodes for rank in node.ranks]
     failed = [rank for rank in facts.failed_ranks() if rank in set(everyone)]
     return list(dict.fromkeys([*failed, *everyone]))[:_RANKS]
@@ -75,8 +75,8 @@ def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: 
 
 
 def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
-    """The last `log_lines` lines out of at most the last `most` bytes, without colours and what was overwritten, with
-    secrets masked. Raises StorageError."""
+    """Return the last `log_lines` lines out of at most the last `most` bytes, without colours and what was overwritten,
+    with secrets masked. Raises StorageError."""
     start = _whole_line(path, tail_offset(path, facts.log_lines, most))
     block = read_at(path, start, file_size(path) - start)[-most:]
     lines = split_lines(block.removesuffix(b"\n"))[-facts.log_lines :] if block and facts.log_lines else []

@@ -47,7 +47,7 @@ def node_use(facts: RunFacts) -> list[Child]:
 
 
 def _chart(facts: RunFacts, samples: dict[int, Sequence[Any]], title: str, unit: str, value: Value) -> Iterator[Any]:
-    """The chart, unless no node has such values."""
+    """Yield the chart, unless no node has such values."""
     curves = [_curve(number, each, value) for number, each in samples.items()]
     curves = [curve for curve in curves if any(value == value for value in curve.values)]
     if not curves:
@@ -70,7 +70,7 @@ def _node_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, li
 
 
 def _spread_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, list[float], list[float]]]:
-    """The lowest, the median and the highest of all nodes' values, over equal parts of the time."""
+    """Yield the lowest, the median and the highest of all nodes' values, over equal parts of the time."""
     width = max(max(curve.times[-1] for curve in curves) - start, 1e-3) / _PLACES
     places: dict[int, list[float]] = {}
     for curve in curves:

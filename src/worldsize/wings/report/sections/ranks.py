@@ -58,18 +58,18 @@ def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
 
 
 def _started(node: Node) -> Mapping[str, Any]:
-    """The event that holds the ranks' processes; {} before."""
+    """Return the event that holds the ranks' processes; {} before."""
     return next((event for event in node.events if event.get("event") == "ranks_started"), {})
 
 
 def _place(started: Mapping[str, Any], rank: int) -> list[str]:
-    """The process of a rank, and its CPUs where it was bound."""
+    """Return the process of a rank, and its CPUs where it was bound."""
     found = (started.get(name) for name in ("pids", "cpus"))
     return [value_text(each.get(str(rank)), 80) if isinstance(each, dict) else "" for each in found]
 
 
 def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
-    """How long after the run was submitted a rank started, how long it ran, and its exit code."""
+    """Return how long after the run was submitted a rank started, how long it ran, and its exit code."""
     if found is None:
         return ["", "", "not started" if over else ""]
     stopped = ", told to end" if found.stopped else ""
@@ -78,7 +78,7 @@ def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
 
 
 def _error(facts: RunFacts, rank: int) -> str:
-    """The exception that a rank left, in one line."""
+    """Return the exception that a rank left, in one line."""
     error = read_error(facts.paths, rank)
     if error is None:
         return ""

@@ -102,7 +102,7 @@ def _moment_text(time: float, since: float | None) -> str:
 
 
 def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
-    """The run's waiting for nodes, start and running, as far as it has come."""
+    """Yield the run's waiting for nodes, start and running, as far as it has come."""
     end = found.ended or now
     moments = [(WAITING, found.submitted), (STARTING, found.begun), (RUNNING, found.ranks_started)]
     known = [(kind, time) for kind, time in [*moments, (STOPPING, found.stopping)] if time is not None]
@@ -111,7 +111,7 @@ def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
 
 
 def _attempt_rows(facts: RunFacts) -> list[Any]:
-    """The attempts before the latest one."""
+    """Return the attempts before the latest one."""
     rows = []
     for number in range(max(0, facts.paths.attempt - _ATTEMPTS), facts.paths.attempt):
         paths = RunPaths(facts.paths.root, number)

@@ -136,8 +136,8 @@ class Services:
 
 
 def service_argv(python: str, service: Mapping[str, Any], port: int, code: str) -> tuple[str, ...]:
-    """The command line of a service that listens on the loopback alone. `log_dir` is relative to the ranks' working
-    directory, in which `outputs` lies."""
+    """Return the command line of a service that listens on the loopback alone. `log_dir` is relative to the ranks'
+    working directory, in which `outputs` lies."""
     run = (python, "-m", KINDS[service["type"]].module)
     if service["type"] == "tensor_board":
         logs = os.path.join(code, str(service.get("log_dir") or _LOG_DIR))

@@ -32,25 +32,25 @@ TABLE = "trials.csv"
 
 
 def record_file(root: str) -> str:
-    """The path of the record of the trial in `root`."""
+    """Return the path of the record of the trial in `root`."""
     return os.path.join(root, "trial.json")
 
 
 def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of what a search writes into the outputs of its array: the table, the best configuration."""
+    """Return the names of what a search writes into the outputs of its array: the table, the best configuration."""
     return TABLE, os.path.basename(search["config"])
 
 
 def trial_record(
     state: str, value: float | None, why: str, started: float | None, ended: float | None
 ) -> dict[str, Any]:
-    """The fields of a `TrialResult` without those that its array knows, number and settings."""
+    """Return the fields of a `TrialResult` without those that its array knows, number and settings."""
     at = ended or 0.0
     return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
 
 
 def read_results(root: str, array: Array) -> List[TrialResult]:
-    """The results of all trials of the array in `root` that have ended, in their order."""
+    """Return the results of all trials of the array in `root` that have ended, in their order."""
     found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
     return [each for each in found if each is not None]
 
@@ -101,7 +101,8 @@ def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, A
 
 
 def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], search: Mapping[str, Any]) -> bytes:
-    """The array's with the `settings`, and with what makes a trial of `search` tell its metric. Raises OSError."""
+    """Return the array's with the `settings`, and with what makes a trial of `search` tell its metric. Raises
+    OSError."""
     base = base_configuration(array, name)
     try:
         return json.dumps(with_reports(with_settings(base, settings), search), indent=2).encode() + b"\n"
@@ -110,8 +111,8 @@ def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], sear
 
 
 def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
-    """The configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group can read
-    each trial's configuration, which holds all of this one.
+    """Return the configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group
+    can read each trial's configuration, which holds all of this one.
 
     Raises OSError where it is not there, lies elsewhere, or is no JSON object.
     """

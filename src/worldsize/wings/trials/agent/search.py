@@ -55,7 +55,7 @@ class TrialResult(NamedTuple):
 
 
 def best_result(results: Iterable[TrialResult], goal: str) -> TrialResult | None:
-    """The best of those that were measured, and of equal ones the first; None where there are none."""
+    """Return the best of those that were measured, and of equal ones the first; None where there are none."""
     measured = sorted(each for each in results if each.state == MEASURED and each.value is not None)
     return max(measured, key=lambda each: _worth(each, goal), default=None)
 
@@ -65,8 +65,8 @@ def _worth(result: TrialResult, goal: str) -> float:
 
 
 def end_state(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
-    """The state in which a trial is to end now; "" where it goes on. It has reported its metric `told` times, `value`
-    last, within `seconds`. `best`: the value of the best other trial."""
+    """Return the state in which a trial is to end now; "" where it goes on. It has reported its metric `told` times,
+    `value` last, within `seconds`. `best`: the value of the best other trial."""
     if told >= search["reports"]:
         return MEASURED
     if value is not None and best is not None and _is_hopeless(value, best, search["goal"]):
@@ -95,7 +95,7 @@ def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResu
 
 
 def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
-    """How many of the latest in a row were not better than the best one before them."""
+    """Return how many of the latest in a row were not better than the best one before them."""
     best = best_result(tried, goal)
     if best is None:
         return 0
@@ -104,7 +104,7 @@ def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
 
 
 def _is_as_large(wanted: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether all is the same, but for a micro-batch that is at least as large."""
+    """Return whether all is the same, but for a micro-batch that is at least as large."""
     if _MICRO_BATCH not in wanted or _MICRO_BATCH not in other:
         return False
     names = (wanted.keys() | other.keys()) - {_MICRO_BATCH}
@@ -163,7 +163,7 @@ def _number(word: str) -> float | None:
 
 
 def results_csv(results: Sequence[TrialResult], metric: str) -> str:
-    """All trials as CSV, in their order: the settings, the metric, what became of it."""
+    """Return all trials as CSV, in their order: the settings, the metric, what became of it."""
     import csv
     import io
 

@@ -52,7 +52,7 @@ class MetricLog:
         self._rest = b""
 
     def new_values(self) -> List[float]:
-        """The values in whole lines since the last call."""
+        """Return the values in whole lines since the last call."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 new = self._read_new(file)

@@ -125,7 +125,7 @@ class Preparation:
 
 
 def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
-    """Each rank's words. PreloadError where the ranks differ in more than their places."""
+    """Return each rank's words. PreloadError where the ranks differ in more than their places."""
     words = [command.expand(rank.environment) for rank in ranks]
     doubt = doubt_about(ranks, words)
     if doubt:

@@ -24,7 +24,7 @@ start plainly; and where torch's store does not listen yet, they try again only 
 
 
 def common_variables(ranks: Sequence[Process]) -> dict[str, str]:
-    """The variables that all ranks have with one value."""
+    """Return the variables that all ranks have with one value."""
     first, others = ranks[0].environment, [each.environment for each in ranks[1:]]
     return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
 
@@ -51,8 +51,8 @@ def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None])
 
 
 def variables_for(command: PythonCommand, ranks: Sequence[Process]) -> dict[str, str]:
-    """The environment of the process that is to become all of these ranks: what they have in common, and of the first
-    one what the shell puts into the command."""
+    """Return the environment of the process that is to become all of these ranks: what they have in common, and of the
+    first one what the shell puts into the command."""
     first = ranks[0].environment
     own = {name: first[name] for name in command.variables() if name in first}
     return {**common_variables(ranks), **own}
@@ -70,5 +70,5 @@ def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> d
 
 
 def bytes_of_place(place: Mapping[str, Any]) -> int:
-    """How much room the variables of a place take in the memory of a process, with the separators."""
+    """Return how much room the variables of a place take in the memory of a process, with the separators."""
     return sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in place["variables"].items())

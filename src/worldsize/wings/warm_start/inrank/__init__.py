@@ -56,7 +56,7 @@ def become_rank() -> None:
 
 
 def _receive(number: int) -> "Dict[str, Any]":
-    """The next message of the agent's, a line of JSON."""
+    """Return the next message of the agent's, a line of JSON."""
     import json
 
     data = b""

@@ -73,7 +73,7 @@ def _check_customization() -> None:
 
 
 def top_names(names: "Iterable[str]") -> "Set[str]":
-    """The first parts of modules' names."""
+    """Return the first parts of modules' names."""
     return {name.partition(".")[0] for name in names}
 
 
@@ -138,7 +138,7 @@ def _check_threads() -> None:
 
 
 def _threads() -> int:
-    """How many threads there are that forks would miss."""
+    """Return how many threads there are that forks would miss."""
     return sum(_thread_name(number) not in _HARMLESS_THREADS for number in os.listdir("/proc/self/task"))
 
 
@@ -162,7 +162,7 @@ def _fork_once() -> None:
 
 
 def open_files() -> "Set[int]":
-    """The numbers of this process's open files."""
+    """Return the numbers of this process's open files."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:

@@ -12,5 +12,5 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd")
 
 
 def has_gpus() -> bool:
-    """Whether a driver of GPUs is loaded on this machine."""
+    """Return whether a driver of GPUs is loaded on this machine."""
     return any(map(os.path.exists, _DEVICES))

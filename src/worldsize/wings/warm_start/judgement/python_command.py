@@ -49,12 +49,12 @@ class PythonCommand(NamedTuple):
     module: str
 
     def variables(self) -> list[str]:
-        """The names of the variables in its words."""
+        """Return the names of the variables in its words."""
         return [part.text for word in self.words for part in word if part.is_variable]
 
     def expand(self, environment: Mapping[str, str]) -> list[str] | None:
-        """The words with the values of this environment; None where a shell would make more, or fewer, words of a
-        value."""
+        """Return the words with the values of this environment; None where a shell would make more, or fewer, words of
+        a value."""
         found = []
         for word in self.words:
             values = [environment.get(part.text, "") if part.is_variable else part.text for part in word]
@@ -75,7 +75,7 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
 
 
 def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]]:
-    """The words behind the shell's assignments; none where one of them changes what Python finds."""
+    """Return the words behind the shell's assignments; none where one of them changes what Python finds."""
     for number, word in enumerate(words):
         text = _plain_text(word)
         if text is None or not _is_assignment(text):
@@ -86,7 +86,7 @@ def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]
 
 
 def _plain_text(word: tuple[Part, ...]) -> str | None:
-    """The word's text; None for one with a variable."""
+    """Return the word's text; None for one with a variable."""
     return None if any(part.is_variable for part in word) else "".join(part.text for part in word)
 
 
@@ -127,7 +127,7 @@ def _is_python(text: str) -> bool:
 
 
 def _shell_words(text: str) -> list[tuple[Part, ...]]:
-    """The words of a simple command; none for anything else."""
+    """Return the words of a simple command; none for anything else."""
     try:
         return list(_Reader(text.strip()).words())
     except ValueError:
@@ -203,7 +203,7 @@ class _Reader:
                 self._at += 1
 
     def _variable(self) -> str:
-        """The name of a variable, by itself or in braces, and nothing else that a dollar stands for."""
+        """Return the name of a variable, by itself or in braces, and nothing else that a dollar stands for."""
         text, start = self._text, self._at + 1
         braces = text.startswith("{", start)
         start += braces

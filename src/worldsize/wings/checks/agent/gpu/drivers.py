@@ -22,19 +22,20 @@ _OTHERS = {
 
 
 def nvidia_device_files(context: NodeContext) -> list[str]:
-    """The device files of NVIDIA's GPUs: `nvidia0`, …"""
+    """Return the device files of NVIDIA's GPUs: `nvidia0`, …"""
     names = names_in(context.path("dev"))
     return [name for name in names if name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None]
 
 
 def driver_models(context: NodeContext) -> list[str]:
-    """The models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not use."""
+    """Return the models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not
+    use."""
     at = context.path("proc", "driver", "nvidia", "gpus")
     return [_model(text_of(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
 
 
 def has_nvidia(context: NodeContext) -> bool:
-    """Whether there is any sign of a GPU of NVIDIA, or of its driver."""
+    """Return whether there is any sign of a GPU of NVIDIA, or of its driver."""
     driver = context.path("proc", "driver", "nvidia", "version")
     return bool(nvidia_device_files(context)) or os.path.exists(driver)
 
@@ -48,7 +49,7 @@ def count_amd_gpus(context: NodeContext) -> int:
 
 
 def has_graphics(context: NodeContext) -> bool:
-    """Whether there is any device that can render: one of Intel or AMD, or of a chip for screens alone."""
+    """Return whether there is any device that can render: one of Intel or AMD, or of a chip for screens alone."""
     return os.path.exists(context.path("dev", "dri", "renderD128"))
 
 

@@ -23,8 +23,8 @@ _FABRIC_READY = ("", "Completed")
 
 
 def health_rows(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid] | None) -> list[CheckRow]:
-    """The rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see; none of what the GPUs or
-    this user cannot tell."""
+    """Return the rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see; none of what the
+    GPUs or this user cannot tell."""
     rows = (
         _ecc_row(context, seen),
         _recovery_row(context, seen, xids is not None),
@@ -69,7 +69,7 @@ def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> 
 
 
 def _xid_row(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid]) -> CheckRow:
-    """The Xids of the ranks' GPUs; of a GPU that fell off the bus, nobody can say whose it was."""
+    """Return the Xids of the ranks' GPUs; of a GPU that fell off the bus, nobody can say whose it was."""
     what = "Xids of the last two hours"
     recent = [xid for xid in xids if xid.age <= RECENT_SECONDS and _is_of(xid, seen)]
     serious = {xid.number: xid for xid in recent if xid.number in ACTIONS}

@@ -28,14 +28,15 @@ class NvLinks(NamedTuple):
 
 
 def is_switched(model: str) -> bool:
-    """Whether GPUs of this model, read from its name, sit on boards that connect each with every other by NVLink: those
-    of Ampere and later that are no cards. On boards of V100 and P100 some pairs have no NVLink; cards have bridges
-    for some pairs, or none."""
+    """Return whether GPUs of this model, read from its name, sit on boards that connect each with every other by
+    NVLink: those of Ampere and later that are no cards. On boards of V100 and P100 some pairs have no NVLink; cards
+    have bridges for some pairs, or none."""
     return bool(_SWITCHED.search(model)) and not _CARDS.search(model)
 
 
 def parse_topology(text: str) -> dict[tuple[int, int], str]:
-    """Each pair of GPUs, the lower number first, and what connects them: "NV18", "PIX", "SYS". Empty for no matrix."""
+    """Return each pair of GPUs, the lower number first, and what connects them: "NV18", "PIX", "SYS". Empty for no
+    matrix."""
     lines = [line.split() for line in _COLOUR.sub("", text).splitlines()[:600]]
     lines = [line for line in lines if line and line[0].startswith("GPU")]
     columns = [_gpu_number(word) for word in next((line for line in lines if "X" not in line), [])]
@@ -48,7 +49,7 @@ def parse_topology(text: str) -> dict[tuple[int, int], str]:
 
 
 def parse_nvlinks(text: str) -> list[NvLinks]:
-    """The NVLinks of each GPU that has any. A link is up where its speed is told: others are `<inactive>`."""
+    """Return the NVLinks of each GPU that has any. A link is up where its speed is told: others are `<inactive>`."""
     found: list[NvLinks] = []
     for line in text.splitlines()[:20_000]:
         gpu, link = _GPU_LINE.match(line), _LINK_LINE.match(line)

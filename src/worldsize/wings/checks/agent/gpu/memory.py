@@ -57,8 +57,8 @@ def _uses(gpu: Gpu) -> list[_Use]:
 
 
 def _is_job(process: GpuProcess) -> bool:
-    """Whether it computes alone. What draws on a screen is always there, and under Windows all that draws is said to
-    compute too; so are the system's own programs."""
+    """Return whether it computes alone. What draws on a screen is always there, and under Windows all that draws is
+    said to compute too; so are the system's own programs."""
     enough = process.mib is None or process.mib >= LEAST_PROCESS_MIB
     return "G" not in process.kind and process.name not in NOT_JOBS and enough
 

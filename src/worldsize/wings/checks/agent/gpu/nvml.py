@@ -27,7 +27,7 @@ _Ask: TypeAlias = "Callable[..., Any]"
 
 
 def load_nvml() -> Any:
-    """The module; None where it is missing or cannot be loaded."""
+    """Return the module; None where it is missing or cannot be loaded."""
     try:
         return __import__("pynvml")
     except Exception:  # noqa: BLE001  # somebody else's module: whatever it raises, nvidia-smi is asked instead
@@ -55,7 +55,7 @@ def read_nvml(nvml: Any) -> GpuReport | None:
 
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    """The answer of this function, else of its second version: old drivers may lack what the first one calls."""
+    """Return the answer of this function, else of its second version: old drivers may lack what the first one calls."""
     for each in (name, f"{name}_v2"):
         try:
             return getattr(nvml, each)(*words)
@@ -102,7 +102,7 @@ def _fault(nvml: Any, handle: Any) -> str:
 
 
 def _memory(nvml: Any, ask: _Ask) -> tuple[int | None, int | None, bool]:
-    """All of it, what is used, and whether the driver's own part is known; in MiB."""
+    """Return all of it, what is used, and whether the driver's own part is known; in MiB."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     found = ask("nvmlDeviceGetMemoryInfo", version) if version is not None else None
     found = found or ask("nvmlDeviceGetMemoryInfo")

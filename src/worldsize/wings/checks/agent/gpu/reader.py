@@ -34,7 +34,8 @@ _PLACES = (("usr", "bin", "nvidia-smi"), ("usr", "lib", "wsl", "lib", "nvidia-sm
 
 
 def is_looked_at(context: NodeContext) -> bool:
-    """Whether GPUs matter here: the job asks for some, or does not say and there are some. Virtual GPUs do not."""
+    """Return whether GPUs matter here: the job asks for some, or does not say and there are some. Virtual GPUs do
+    not."""
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
     asked = asked_number(context.asked, "gpus")
@@ -55,8 +56,8 @@ def read_gpus(context: NodeContext, run: Run = run_program) -> GpuReport:
 
 
 def find_nvidia_smi(context: NodeContext) -> str | None:
-    """The program by the ranks' PATH, else where drivers install it; None where it is missing. What a PATH finds in the
-    working directory is passed over: that holds the job's files."""
+    """Return the program by the ranks' PATH, else where drivers install it; None where it is missing. What a PATH finds
+    in the working directory is passed over: that holds the job's files."""
     try:
         found = find_program("nvidia-smi", context.environ)
     except OSError:
@@ -80,8 +81,8 @@ def ask(
 
 
 def _read_program(program: str, environ: Mapping[str, str], run: Run) -> GpuReport:
-    """The answer; where it is none, that without the ranks' paths of libraries: a path to CUDA's stubs makes nvidia-smi
-    load a library that only pretends to be the driver's."""
+    """Return the answer; where it is none, that without the ranks' paths of libraries: a path to CUDA's stubs makes
+    nvidia-smi load a library that only pretends to be the driver's."""
     deadline = time.monotonic() + LIMIT
     report = _answer(program, environ, run, deadline)
     if report.gpus or not any(name in environ for name in _LIBRARIES):

@@ -12,13 +12,14 @@ _LONGEST = 120
 
 
 def number(text: str) -> int | None:
-    """The whole number that the text begins with: 81559 of "81559 MiB", 16 of "16x"; None of "N/A" and the like."""
+    """Return the whole number that the text begins with: 81559 of "81559 MiB", 16 of "16x"; None of "N/A" and the
+    like."""
     word = text.strip().split(" ", 1)[0].rstrip("x%")
     return parse_digits(word.partition(".")[0])
 
 
 def known(text: str) -> str:
-    """The text, fit for a row; "" where it says that there is no value."""
+    """Return the text, fit for a row; "" where it says that there is no value."""
     word = plain(text).strip("[]")
     if word in ("", "N/A", "Not Supported", "Not Found", "Unknown Error") or word in _FAULTS:
         return ""
@@ -26,12 +27,12 @@ def known(text: str) -> str:
 
 
 def fault_in(text: str) -> str:
-    """The words for a GPU that does not answer, where they stand in the text: "GPU is lost"."""
+    """Return the words for a GPU that does not answer, where they stand in the text: "GPU is lost"."""
     return next((fault for fault in _FAULTS if fault in text), "")
 
 
 def bits(text: str) -> int | None:
-    """The number of "0x0000000000000004"."""
+    """Return the number of "0x0000000000000004"."""
     word = text.strip()
     if not word.startswith("0x") or len(word) > 18:
         return None
@@ -42,13 +43,14 @@ def bits(text: str) -> int | None:
 
 
 def plain(text: str) -> str:
-    """The first line with words, without control characters, bounded: fit for a row."""
+    """Return the first line with words, without control characters, bounded: fit for a row."""
     lines = (" ".join(line.split()) for line in text[:4096].splitlines())
     line = next((line for line in lines if line), "")
     return "".join(each for each in line if each.isprintable())[:_LONGEST]
 
 
 def program_name(text: str) -> str:
-    """A process's program without its path and without arguments, which may hold secrets; "" where it is not told."""
+    """Return a process's program without its path and without arguments, which may hold secrets; "" where it is not
+    told."""
     word = (known(text).split() or [""])[0].rstrip("/").rpartition("/")[2]
     return "".join(each for each in word if each.isprintable())[:40]

@@ -30,7 +30,7 @@ class _Section:
         self.mig_devices = 0
 
     def get(self, *paths: str) -> str:
-        """The first of these texts that is there."""
+        """Return the first of these texts that is there."""
         return next((self.texts[path] for path in paths if path in self.texts), "")
 
 
@@ -139,7 +139,7 @@ def _is_pending(section: _Section) -> bool:
 
 
 def _recovery(section: _Section) -> str:
-    """The driver's own word, since 565; before it, two questions with Yes or No."""
+    """Return the driver's own word, since 565; before it, two questions with Yes or No."""
     if action := values.known(section.get("gpu_recovery_action")):
         return action[:40]
     if section.get("gpu_reset_status/reset_required") == "Yes":
@@ -148,7 +148,7 @@ def _recovery(section: _Section) -> str:
 
 
 def _throttle(section: _Section) -> int | None:
-    """The bits of the reasons: `clocks_event_reasons` since 535, `clocks_throttle_reasons` before."""
+    """Return the bits of the reasons: `clocks_event_reasons` since 535, `clocks_throttle_reasons` before."""
     found = None
     for name, bit in REASONS.items():
         state = section.get(

@@ -13,18 +13,19 @@ from worldsize.wings.checks.agent.judgement.numbers import number_of
 
 
 def are_real_nodes(cluster: Cluster) -> bool:
-    """Whether there are several nodes, each a machine, or what stands for one: not the virtual nodes of one machine."""
+    """Return whether there are several nodes, each a machine, or what stands for one: not the virtual nodes of one
+    machine."""
     return len(cluster.nodes) > 1 and not cluster.asked.get("virtual")
 
 
 def number_in(answer: Any, name: str) -> float | None:
-    """The number of this name in a node's answer; None where it has none that is finite and not negative."""
+    """Return the number of this name in a node's answer; None where it has none that is finite and not negative."""
     number = number_of(answer.get(name)) if isinstance(answer, Mapping) else None
     return number if number is not None and number >= 0 else None
 
 
 def usable_gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
-    """How many GPUs the node has that its torch can use, and the job may."""
+    """Return how many GPUs the node has that its torch can use, and the job may."""
     found, torch = node.facts.get("gpus"), node.facts.get("torch")
     if not isinstance(found, (list, tuple)) or not isinstance(torch, Mapping) or not torch.get("cuda"):
         return 0

@@ -36,8 +36,8 @@ class ClockOffset(NamedTuple):
 
 
 def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None:
-    """The offset by the exchange of the shortest round trip; each is this node's time before, the other's, and this
-    node's time after, in ns. None without any: a clock that was set back meanwhile gives none."""
+    """Return the offset by the exchange of the shortest round trip; each is this node's time before, the other's, and
+    this node's time after, in ns. None without any: a clock that was set back meanwhile gives none."""
     whole = [(after - before, before, other) for before, other, after in exchanges if after >= before]
     if not whole:
         return None
@@ -46,9 +46,8 @@ def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None
 
 
 def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
-    """A row for each node whose clock differs from most, and for each that did not tell; else one for all. `offsets`:
-    of the nodes to the head's clock, by their ranks, the head's own 0 among them. None of a single
-    node."""
+    """Return a row for each node whose clock differs from most, and for each that did not tell; else one for all.
+    `offsets`: of the nodes to the head's clock, by their ranks, the head's own 0 among them. None of a single node."""
     if len(nodes) < 2:
         return []
     usual = _usual(nodes, offsets)
@@ -57,8 +56,8 @@ def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset])
 
 
 def _usual(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> float:
-    """The offset that the others are compared with: the median, so that the head's clock may be the wrong one; of two
-    nodes the head's."""
+    """Return the offset that the others are compared with: the median, so that the head's clock may be the wrong one;
+    of two nodes the head's."""
     seconds = [offset.seconds for offset in offsets.values()]
     return median_of(seconds) if len(seconds) > 2 else offsets.get(nodes[0].node_rank, ClockOffset(0.0, 0.0)).seconds
 

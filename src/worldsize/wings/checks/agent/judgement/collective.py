@@ -60,7 +60,7 @@ class _Rank(NamedTuple):
 
 
 def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow]:
-    """The row of all, or rows of the nodes to which the first of its steps that went wrong is due."""
+    """Return the row of all, or rows of the nodes to which the first of its steps that went wrong is due."""
     if not nodes:
         return []
     ranks = [rank for node in nodes for rank in _ranks(node)]
@@ -80,7 +80,7 @@ def _rank(node: CheckedNode, number: str, report: Mapping[str, Any]) -> _Rank:
 
 
 def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[CheckRow]:
-    """A row of each node that has some of these ranks, with the words of the first."""
+    """Return a row of each node that has some of these ranks, with the words of the first."""
     first: dict[int, CheckRow] = {}
     for rank, words in found:
         row = CheckRow(rank.node.label, ID, WHAT, f"rank {rank.number} {words}", verdict, hint)
@@ -89,7 +89,7 @@ def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[C
 
 
 def _wrong(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    """A wrong number spreads: where all nodes have it, none of them can be named."""
+    """Return a wrong number spreads: where all nodes have it, none of them can be named."""
     found = [(rank, f"got a wrong result: {_line(rank.report['wrong'])}") for rank in ranks if "wrong" in rank.report]
     rows = _rows(found, BAD, _WRONG)
     nodes = {rank.node.node_rank for rank in ranks}
@@ -136,8 +136,8 @@ def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _not_together(ranks: Sequence[_Rank], backend: str) -> list[CheckRow]:
-    """All ranks were there, and the collective failed, or did not end. That it takes long is no proof for NCCL, which
-    has much to load and to set up."""
+    """Return all ranks were there, and the collective failed, or did not end. That it takes long is no proof for NCCL,
+    which has much to load and to set up."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("done")]
     if not found:
         return []
@@ -163,7 +163,7 @@ def _commonest(found: Sequence[_Rank]) -> str:
 
 
 def _broken(ranks: Sequence[_Rank], found: Sequence[_Rank], words: str, verdict: str, hint: str) -> CheckRow:
-    """The row of the only node that has these ranks, or of all."""
+    """Return the row of the only node that has these ranks, or of all."""
     labels = sorted({rank.node.label for rank in found})
     value = words.replace("{}", f"rank {found[0].number}" if len(found) == 1 else f"{len(found)} of {len(ranks)} ranks")
     return CheckRow(labels[0] if len(labels) == 1 else "", ID, WHAT, value, verdict, hint)

@@ -59,7 +59,7 @@ class _Pace(NamedTuple):
 
 
 def compute_rows(cluster: Cluster) -> list[CheckRow]:
-    """A row of each node that is slow, busy or unknown; one of all where none is."""
+    """Return a row of each node that is slow, busy or unknown; one of all where none is."""
     known = [node for node in cluster.nodes if all(_measurement(node, name) for name in ROUNDS)]
     ranks = {node.node_rank for node in known}
     rows = [_unknown_row(node) for node in cluster.nodes if node.node_rank not in ranks]
@@ -70,7 +70,7 @@ def compute_rows(cluster: Cluster) -> list[CheckRow]:
 
 
 def _unknown_row(node: CheckedNode) -> CheckRow:
-    """The row of a node that did not answer in both rounds, or whose measurement failed."""
+    """Return the row of a node that did not answer in both rounds, or whose measurement failed."""
     errors = [str(node.answers[name]["error"]) for name in ROUNDS if "error" in (node.answers.get(name) or {})]
     value = " ".join(errors[0].split())[:200] if errors else "no answer in time"
     return CheckRow(node.label, ID, WHAT, value, UNKNOWN, "the measurement did not end on this node")

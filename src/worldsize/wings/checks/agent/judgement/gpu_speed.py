@@ -73,7 +73,7 @@ def _gpus(node: CheckedNode) -> list[_Gpu]:
 
 
 def _unknown_rows(asked: Sequence[CheckedNode], known: Sequence[_Gpu]) -> list[CheckRow]:
-    """A row of each node with a GPU that did not tell its figure in both rounds."""
+    """Return a row of each node with a GPU that did not tell its figure in both rounds."""
     counted = Counter(gpu.node.node_rank for gpu in known)
     return [
         CheckRow(node.label, COMPUTE_ID, PRODUCTS, _why(node), UNKNOWN, "the measurement did not end on this node")
@@ -88,7 +88,7 @@ def _why(node: CheckedNode) -> str:
 
 
 def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
-    """A row of each node, of its slowest GPU."""
+    """Return a row of each node, of its slowest GPU."""
     found: dict[int, CheckRow] = {}
     for model in sorted({gpu.model for gpu in known}):
         same = [gpu for gpu in known if gpu.model == model]
@@ -98,7 +98,7 @@ def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
 
 
 def _rows_by_others(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
-    """The slowest first."""
+    """Return the slowest first."""
     rounds = [against_others({at: gpu.flops[turn] or 0.0 for at, gpu in enumerate(same)}) for turn in (0, 1)]
     ratios = sorted((max(each[at] for each in rounds), at) for at in range(len(same)))
     return [
@@ -158,7 +158,7 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> dict[int, set[int]]:
 
 
 def _is_slow(rank: int, ratios: Sequence[Mapping[int, float]], partners: Sequence[Mapping[int, set[int]]]) -> bool:
-    """Whether it was slow in both rounds, with other nodes, one of which was not slow without it."""
+    """Return whether it was slow in both rounds, with other nodes, one of which was not slow without it."""
     first, second = (each.get(rank, set()) for each in partners)
     if first & second or any(each[rank] >= SLOW_NETWORK for each in ratios):
         return False

@@ -40,8 +40,8 @@ def difference_of(values: Mapping[int, str]) -> Difference | None:
 
 
 def holders_text(nodes: Mapping[int, CheckedNode], ranks: Sequence[int]) -> str:
-    """The nodes that have the usual value, in words that a verb in the plural or singular follows: "the other 3 have",
-    "node0 has"."""
+    """Return the nodes that have the usual value, in words that a verb in the plural or singular follows: "the other 3
+    have", "node0 has"."""
     return f"{nodes[ranks[0]].label} has" if len(ranks) == 1 else f"the other {len(ranks)} have"
 
 
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 def finding_rows(
     nodes: Sequence[CheckedNode], id: str, what: str, found: Iterable[tuple[int, Finding]]
 ) -> list[CheckRow]:
-    """A row of each node that something was found of, given by its rank: the worst before the rest."""
+    """Return a row of each node that something was found of, given by its rank: the worst before the rest."""
     by_rank: dict[int, list[Finding]] = {}
     for rank, finding in found:
         by_rank.setdefault(rank, []).append(finding)
@@ -71,18 +71,18 @@ def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) ->
 
 
 def value_text(value: Any) -> str:
-    """A fact as text of one line: 60 characters at most, without control characters."""
+    """Return a fact as text of one line: 60 characters at most, without control characters."""
     text = value if isinstance(value, str) else str(value)
     shown = "".join(each if each.isprintable() else "?" for each in text[: _LONGEST + 1])
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
-    """The value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
+    """Return the value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
 
 
 def has_active_port(node: CheckedNode) -> bool:
-    """Whether the node has an InfiniBand or RoCE port that is up."""
+    """Return whether the node has an InfiniBand or RoCE port that is up."""
     ports = node.facts.get("fabric")
     return isinstance(ports, (list, tuple)) and any("ACTIVE" in str(mapping_of(port).get("state")) for port in ports)

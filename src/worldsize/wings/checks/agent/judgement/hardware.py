@@ -22,8 +22,8 @@ _LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Pat
 
 
 def hardware_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    """The rows same.gpus and same.hardware: one for all nodes where they are the same, else one for each that has less.
-    Nothing of what no node has told."""
+    """Return the rows same.gpus and same.hardware: one for all nodes where they are the same, else one for each that
+    has less. Nothing of what no node has told."""
     return [*_gpu_rows(nodes), *_machine_rows(nodes)] if len(nodes) > 1 else []
 
 
@@ -46,7 +46,7 @@ def _gpu_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
 
 
 def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[CheckRow]:
-    """A row for each node with other GPUs than more than half of them; where none are so many, one for all."""
+    """Return a row for each node with other GPUs than more than half of them; where none are so many, one for all."""
     if len(kinds[usual]) * 2 <= count:
         words = [f"{_labels(labels)}: {gpus or 'none'}" for gpus, labels in sorted(kinds.items())]
         hint = "the slowest GPU sets the pace: ask for nodes of one kind"
@@ -57,7 +57,7 @@ def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[Check
 
 
 def _gpus(node: CheckedNode) -> str | None:
-    """A node's GPUs as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None where it has not told."""
+    """Return a node's GPUs as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None where it has not told."""
     gpus = node.facts.get("gpus")
     if not isinstance(gpus, (list, tuple)):
         return None
@@ -108,14 +108,14 @@ def _number(name: str) -> Callable[[CheckedNode], Any]:
 
 
 def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
-    """The kinds of ports that ranks use: where there is InfiniBand or Omni-Path, Ethernet ports are for other things,
-    and some may have no cable."""
+    """Return the kinds of ports that ranks use: where there is InfiniBand or Omni-Path, Ethernet ports are for other
+    things, and some may have no cable."""
     fast = [(layer, name) for layer, name in _LAYERS.items() if layer != "Ethernet"]
     return fast if any(_rate(layer)(node) for layer, _ in fast for node in nodes) else list(_LAYERS.items())
 
 
 def _rate(layer: str) -> Callable[[CheckedNode], Any]:
-    """The sum of the rates of a node's active ports, in Gb/s."""
+    """Return the sum of the rates of a node's active ports, in Gb/s."""
 
     def value_of(node: CheckedNode) -> float | None:
         ports = node.facts.get("fabric")

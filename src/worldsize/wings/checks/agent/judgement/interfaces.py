@@ -35,8 +35,8 @@ _SLOW_HINT = "gradients of several GPUs need more: "
 def interface_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
-    """A row for each node whose interface differs from most, is too slow for its GPUs, or lacks what a variable names;
-    else one for all. None where no interface is known."""
+    """Return a row for each node whose interface differs from most, is too slow for its GPUs, or lacks what a variable
+    names; else one for all. None where no interface is known."""
     by_rank = {node.node_rank: node for node in nodes}
     answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
     known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
@@ -96,7 +96,7 @@ def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
 
 
 def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
-    """The nodes that have none of the interfaces which a variable names."""
+    """Yield the nodes that have none of the interfaces which a variable names."""
     for rank, answer in answered.items():
         for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
             value = answer.ifnames.get(variable, "")
@@ -108,8 +108,8 @@ def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
 
 
 def _matches(variable: str, value: str, interfaces: Sequence[str]) -> bool:
-    """Whether the variable's value means one of these: NCCL takes beginnings of names, whole names after `=`, and after
-    `^` those that it leaves out; gloo takes whole names."""
+    """Return whether the variable's value means one of these: NCCL takes beginnings of names, whole names after `=`,
+    and after `^` those that it leaves out; gloo takes whole names."""
     wanted = [name for name in value.lstrip("=^").split(",") if name]
     if variable == _NCCL and value.startswith("^"):
         return any(not each.startswith(tuple(wanted)) for each in interfaces) or not wanted

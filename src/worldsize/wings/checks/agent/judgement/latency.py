@@ -27,8 +27,8 @@ _HINT = "look for another way, a full link or a busy processor: `ip route get AD
 
 
 def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """A row for each node that is slow, of three or more; else one for all, with the smallest, the median and the
-    largest. None where nothing was measured."""
+    """Return a row for each node that is slow, of three or more; else one for all, with the smallest, the median and
+    the largest. None where nothing was measured."""
     seconds = _seconds(nodes, answers)
     if not seconds:
         return []
@@ -37,7 +37,7 @@ def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer
 
 
 def _seconds(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> dict[int, float]:
-    """The smaller of each node's two figures."""
+    """Return the smaller of each node's two figures."""
     figures: dict[int, list[float]] = {}
     for index, node in enumerate(nodes):
         answer = answers.get(node.node_rank)

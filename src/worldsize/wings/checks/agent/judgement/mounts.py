@@ -31,7 +31,7 @@ class PathSeen(NamedTuple):
 
 
 def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
-    """A row for each node whose directories differ from the others': bad where an input is empty here and is not
+    """Return a row for each node whose directories differ from the others': bad where an input is empty here and is not
     elsewhere; a warning where its file system is of another kind. Nothing is said of missing paths, which the node has
     said itself, and nothing where all are alike."""
     keys = dict.fromkeys(key for node in nodes for key in _paths(node))
@@ -78,7 +78,7 @@ def _others(full: Sequence[PathSeen]) -> str:
 
 
 def _seen(nodes: Sequence[CheckedNode], key: str) -> Sequence[PathSeen]:
-    """The nodes that have a directory or file there."""
+    """Return the nodes that have a directory or file there."""
     return [each for each in (_path_seen(node, key) for node in nodes) if each is not None]
 
 
@@ -93,7 +93,7 @@ def _path_seen(node: CheckedNode, key: str) -> PathSeen | None:
 
 
 def _family(system: str) -> str:
-    """The two drivers of NFS show the same files; that of automounts is there before anything is mounted."""
+    """Return the two drivers of NFS show the same files; that of automounts is there before anything is mounted."""
     return {"nfs4": "nfs", "autofs": ""}.get(system, system)
 
 

@@ -31,8 +31,8 @@ _LOOPBACK_HINT = "gloo listens where the node's own name leads: set GLOO_SOCKET_
 def name_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
-    """A row for each node on which a name is wrong, missing or not known, or whose own name leads to its loopback; else
-    one for all. None where no node answered: the row of the ports says so."""
+    """Return a row for each node on which a name is wrong, missing or not known, or whose own name leads to its
+    loopback; else one for all. None where no node answered: the row of the ports says so."""
     answered = {rank: answer for rank, answer in answers.items() if answer is not None}
     if not answered:
         return []
@@ -58,7 +58,7 @@ def _uses_names(asked: Mapping[str, Any]) -> bool:
 
 
 def _no_name_resolves(answered: Mapping[int, ReachAnswer]) -> bool:
-    """Whether several nodes looked names up, and found none at all: the site has no names."""
+    """Return whether several nodes looked names up, and found none at all: the site has no names."""
     names = [name for answer in answered.values() for name in answer.names]
     return len(answered) > 2 and bool(names) and all(not name.addresses and name.error for name in names)
 
@@ -102,11 +102,11 @@ def _findings_of_own(
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
-    """A job with GPUs that does not say its back end uses NCCL, most likely."""
+    """Return a job with GPUs that does not say its back end uses NCCL, most likely."""
     backends = ("gloo",) if asked.get("gpus") else (None, "gloo")
     return asked.get("backend") in backends and asked.get("framework") in (None, "pytorch", "deepspeed")
 
 
 def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:
-    """Whether all nodes have one address: the loopback then leads to each of them."""
+    """Return whether all nodes have one address: the loopback then leads to each of them."""
     return len({node.address for node in nodes}) == 1

@@ -31,8 +31,8 @@ _HINT = "its network card, cable or port is slow, or it uses another interface: 
 
 
 def network_rows(cluster: Cluster) -> list[CheckRow]:
-    """A row of each node that is slow; one of all where none is, and none where nothing was measured. A node that does
-    not answer has its row of the computing."""
+    """Return a row of each node that is slow; one of all where none is, and none where nothing was measured. A node
+    that does not answer has its row of the computing."""
     measured = [node for node in cluster.nodes if all(_is_measured(node, name) for name in ROUNDS)]
     if not measured:
         return []
@@ -74,7 +74,7 @@ def _is_slow(
     theirs: Sequence[Mapping[int, float]],
     partners: Sequence[Mapping[int, int]],
 ) -> bool:
-    """Whether it was slow with two partners, at least one of which was not with somebody else."""
+    """Return whether it was slow with two partners, at least one of which was not with somebody else."""
     first, second = (each.get(rank) for each in partners)
     if first is None or second is None or first == second or any(each[rank] >= SLOW for each in ratios):
         return False

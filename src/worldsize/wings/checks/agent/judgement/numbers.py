@@ -13,20 +13,20 @@ _LARGEST = 1e18
 
 
 def number_of(value: Any) -> float | None:
-    """The value where it is a number, and not one that overflows; else None: nodes may say anything."""
+    """Return the value where it is a number, and not one that overflows; else None: nodes may say anything."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if -_LARGEST < value < _LARGEST else None
 
 
 def positive_of(value: Any) -> float | None:
-    """The value where it is such a number, and above 0."""
+    """Return the value where it is such a number, and above 0."""
     number = number_of(value)
     return number if number is not None and number > 0 else None
 
 
 def median_of(values: Sequence[float]) -> float:
-    """The median; of an even number the lower of the two in the middle. There is at least one."""
+    """Return the median; of an even number the lower of the two in the middle. There is at least one."""
     return sorted(values)[(len(values) - 1) // 2]
 
 

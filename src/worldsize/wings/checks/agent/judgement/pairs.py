@@ -22,7 +22,7 @@ def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The slow with the fast, each with somebody else than before where that is possible.
+    """Return the slow with the fast, each with somebody else than before where that is possible.
 
     scores  how fast each node was, against the others: less is slower
     """
@@ -39,29 +39,29 @@ def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]])
 
 
 def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """The node that each one receives from."""
+    """Return the node that each one receives from."""
     return {group[at]: group[at - 1] for group in groups for at in range(len(group))}
 
 
 def next_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """The node that each one sends to."""
+    """Return the node that each one sends to."""
     return {before: node for node, before in previous_of(groups).items()}
 
 
 def against_others(values: Mapping[int, float]) -> dict[int, float]:
-    """Each value over the median of the others; 1.0 where there are no others, or they have nothing."""
+    """Return each value over the median of the others; 1.0 where there are no others, or they have nothing."""
     medians = others_medians(values)
     return {node: _ratio(value, medians.get(node, 0.0)) for node, value in values.items()}
 
 
 def others_medians(values: Mapping[int, float]) -> dict[int, float]:
-    """The median of the others, for each; empty where there are no others."""
+    """Return the median of the others, for each; empty where there are no others."""
     ordered = sorted(values.values())
     return {node: _median_without(ordered, value) for node, value in values.items() if len(ordered) > 1}
 
 
 def _median_without(ordered: Sequence[float], value: float) -> float:
-    """The median of all but one of this value, in constant time: there may be thousands."""
+    """Return the median of all but one of this value, in constant time: there may be thousands."""
     low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2
     at = bisect_left(ordered, value)
     return (ordered[low + (low >= at)] + ordered[high + (high >= at)]) / 2
@@ -76,8 +76,8 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
 
 
 def _match_groups(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
-    """A fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds only its
-    own, it changes with somebody whom that helps."""
+    """Return a fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds
+    only its own, it changes with somebody whom that helps."""
     groups: list[tuple[int, ...]] = []
     left = list(fast)
     for node in slow:
@@ -100,6 +100,6 @@ def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]])
 
 
 def _turn(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
-    """The ring in the direction in which fewer receive from the same node as in the first round. `known`: who received
-    from whom."""
+    """Return the ring in the direction in which fewer receive from the same node as in the first round. `known`: who
+    received from whom."""
     return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

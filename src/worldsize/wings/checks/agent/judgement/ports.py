@@ -33,7 +33,7 @@ class _Tests(NamedTuple):
 
 
 def port_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """A row for each node that nobody reaches, or that reaches nobody, or else of one connection that fails; an
+    """Return a row for each node that nobody reaches, or that reaches nobody, or else of one connection that fails; an
     unknown one for each node that did not answer, or was too busy; else one for all."""
     by_rank = {node.node_rank: node for node in nodes}
     tests = _tests(by_rank, answers)
@@ -65,7 +65,7 @@ def _tests(by_rank: Mapping[int, CheckedNode], answers: Mapping[int, ReachAnswer
 def _bad(
     nodes: Sequence[CheckedNode], by_rank: Mapping[int, CheckedNode], tests: _Tests
 ) -> Iterable[tuple[int, CheckRow]]:
-    """The nodes that all others failed to reach, though these reached more; then each node that failed to reach
+    """Yield the nodes that all others failed to reach, though these reached more; then each node that failed to reach
     another."""
     mute = {rank for rank, targets in tests.by_tester.items() if len(targets) > 1 and all(targets.values())}
     deaf = {rank for rank, testers in tests.by_target.items() if _is_deaf(testers, mute)}
@@ -78,7 +78,7 @@ def _bad(
 
 
 def _is_deaf(testers: Mapping[int, bool], mute: set[int]) -> bool:
-    """Whether all failed to reach it, of whom at least one reached others; or there is nobody else to tell."""
+    """Return whether all failed to reach it, of whom at least one reached others; or there is nobody else to tell."""
     return all(testers.values()) and (not mute.issuperset(testers) or len(testers) > 1)
 
 
@@ -100,7 +100,7 @@ def _mute_row(by_rank: Mapping[int, CheckedNode], tester: int, targets: Sequence
 
 
 def _words(target: CheckedNode, failed: Sequence[LinkResult]) -> str:
-    """The error and where: `refused (10.0.0.3:24011)`."""
+    """Return the error and where: `refused (10.0.0.3:24011)`."""
     places = " and ".join(f"{target.address}:{link.port}" for link in failed[:2])
     return f"{failed[0].error} ({places})"
 

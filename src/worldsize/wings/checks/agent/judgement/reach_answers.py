@@ -66,7 +66,7 @@ class ReachAnswer(NamedTuple):
 
 
 def reach_answer_of(value: Any) -> ReachAnswer | None:
-    """The node's answer; None where it has none, or failed."""
+    """Return the node's answer; None where it has none, or failed."""
     said = mapping_of(value)
     if not said or "error" in said:
         return None

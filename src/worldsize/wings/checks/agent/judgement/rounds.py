@@ -50,18 +50,18 @@ def answer_of(node: CheckedNode, name: str) -> Mapping[str, Any]:
 
 
 def network_rate(node: CheckedNode, name: str, direction: str) -> float | None:
-    """The bytes per second `received` or `sent` in this round; None where they were not measured."""
+    """Return the bytes per second `received` or `sent` in this round; None where they were not measured."""
     return number_in(answer_of(node, name).get("network"), direction)
 
 
 def network_ratios(nodes: Sequence[CheckedNode], name: str, direction: str) -> dict[int, float]:
-    """Each node's rate in this round over the median of the others'."""
+    """Return each node's rate in this round over the median of the others'."""
     rates = {node.node_rank: network_rate(node, name, direction) for node in nodes}
     return against_others({rank: rate for rank, rate in rates.items() if rate is not None})
 
 
 def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """Each node's rate in this round over the median of the others', of those that computed the same."""
+    """Return each node's rate in this round over the median of the others', of those that computed the same."""
     found = {node.node_rank: Compute(answer_of(node, name)) for node in nodes}
     ratios: dict[int, float] = {}
     for kernel in {each.kernel for each in found.values()}:
@@ -79,13 +79,13 @@ def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
 
 
 def gathering_rates(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """The bytes per second that the slowest rank of each node received."""
+    """Return the bytes per second that the slowest rank of each node received."""
     found = {node.node_rank: [number_in(each, "gathering") for each in gpu_reports(node, name)] for node in nodes}
     return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if rates and all(rates)}
 
 
 def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The groups of the first round, and those of the second, of the nodes that have answered in the first."""
+    """Return the groups of the first round, and those of the second, of the nodes that have answered in the first."""
     first = first_groups([node.node_rank for node in cluster.nodes])
     return first, second_groups(_scores(cluster), first)
 

@@ -37,8 +37,8 @@ _SLOW_HINT = "checkpoints and logs will take long: ask for a faster file system,
 
 
 def share_rows(cluster: Cluster, read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
-    """A row of each node on which something is wrong or unknown; one of all where nothing is. `read`: which nodes had
-    orders, and the ranks whose files they were to read."""
+    """Return a row of each node on which something is wrong or unknown; one of all where nothing is. `read`: which
+    nodes had orders, and the ranks whose files they were to read."""
     nodes = [node for node in cluster.nodes if node.node_rank in read]
     if not nodes:
         return []
@@ -84,7 +84,7 @@ def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) 
 
 
 def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[int, str]]:
-    """The nodes that do not see what most others see, each with another one and what is wrong between them."""
+    """Return the nodes that do not see what most others see, each with another one and what is wrong between them."""
     islands = _islands(looks)
     largest = max(islands.values(), key=lambda island: (len(island), head in island), default=frozenset())
     found: dict[int, tuple[int, str]] = {}
@@ -97,7 +97,7 @@ def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[
 
 
 def _islands(looks: Sequence[tuple[int, int, Any]]) -> dict[int, frozenset[int]]:
-    """The nodes that see each other's files, directly or through others, by each of them."""
+    """Return the nodes that see each other's files, directly or through others, by each of them."""
     islands = {rank: frozenset((rank,)) for look in looks for rank in look[:2]}
     for reader, writer, seen in looks:
         if number_in(seen, "delay") is not None and islands[reader] is not islands[writer]:

@@ -61,8 +61,8 @@ _HINT = "give it one value in the job's environment variables, or remove it from
 
 
 def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """A row for each node that differs from most, or whose variables are not known where others' are; else one for all.
-    None of a single node, and none where no variables are known."""
+    """Return a row for each node that differs from most, or whose variables are not known where others' are; else one
+    for all. None of a single node, and none where no variables are known."""
     known = {node.node_rank: _variables(node) for node in nodes if "nccl_variables" in node.facts}
     if len(nodes) < 2 or not known:
         return []
@@ -102,7 +102,8 @@ def _different(
 
 
 def _comparable_text(name: str, variables: Mapping[str, str]) -> str:
-    """The value as NCCL takes it: upper and lower case are the same in some, and 0 is NCCL_IB_DISABLE's default."""
+    """Return the value as NCCL takes it: upper and lower case are the same in some, and 0 is NCCL_IB_DISABLE's
+    default."""
     value = variables.get(name, NOT_SET)
     if name == _IB_DISABLE and value == "0":
         return NOT_SET

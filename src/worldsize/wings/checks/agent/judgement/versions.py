@@ -67,8 +67,8 @@ class _Subject(NamedTuple):
 
 
 def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """A row for each node that differs from most, or does not know what others know; else one for all. None of a single
-    node, and none where nothing is known."""
+    """Return a row for each node that differs from most, or does not know what others know; else one for all. None of a
+    single node, and none where nothing is known."""
     subjects = [subject for subject in _subjects(nodes, asked) if subject.values]
     if len(nodes) < 2 or not subjects:
         return []
@@ -99,7 +99,7 @@ def _difference_text(name: str, value: str, difference: Difference, by_rank: Map
 
 
 def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
-    """The nodes that do not know what others know; of drivers and imported packages their own rows say so."""
+    """Return the nodes that do not know what others know; of drivers and imported packages their own rows say so."""
     rows = []
     for node in nodes:
         lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
@@ -147,12 +147,13 @@ def _as_bad(value: str, usual: str) -> str:
 
 
 def _facts(nodes: Sequence[CheckedNode], name: str) -> dict[int, str]:
-    """The fact of each node that has it."""
+    """Return the fact of each node that has it."""
     return {node.node_rank: value_text(node.facts[name]) for node in nodes if node.facts.get(name) not in (None, "")}
 
 
 def _package_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    """Each package that any node has. A node whose packages are known and that lacks it differs from the others."""
+    """Return each package that any node has. A node whose packages are known and that lacks it differs from the
+    others."""
     known = {node.node_rank: mapping_of(node.facts["packages"]) for node in nodes if "packages" in node.facts}
     names = sorted({name for packages in known.values() for name in packages})
     return [
@@ -171,7 +172,7 @@ def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
 
 
 def _is_guessed(asked: Mapping[str, Any]) -> bool:
-    """Whether ranks may execute another Python than was looked at: then a difference is a warning."""
+    """Return whether ranks may execute another Python than was looked at: then a difference is a warning."""
     return asked.get("python_guessed") is True
 
 

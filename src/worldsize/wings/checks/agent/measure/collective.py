@@ -14,5 +14,5 @@ from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """The reports of this node's ranks, as `ranks`. Raises OSError where Python cannot be started."""
+    """Return the reports of this node's ranks, as `ranks`. Raises OSError where Python cannot be started."""
     return {"ranks": reports_of_ranks(context, order, COLLECTIVE, "collective")}

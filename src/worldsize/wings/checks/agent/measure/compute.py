@@ -113,7 +113,7 @@ def _one_thread(digest: Callable[[bytes], Any], seconds: float) -> Work:
 
 
 def _waiting_seconds() -> float | None:
-    """The seconds that this thread has waited for a core; None where the kernel does not count them: then all the time
-    in which it did not run is taken for that."""
+    """Return the seconds that this thread has waited for a core; None where the kernel does not count them: then all
+    the time in which it did not run is taken for that."""
     fields = read_if_possible(SCHEDULING, 200).split()
     return int(fields[1]) / 1e9 if len(fields) == 3 and all(map(bytes.isdigit, fields)) and fields[2] != b"0" else None

@@ -59,7 +59,8 @@ class Listener:
         return {"port": self.port, "second_port": self.second_port, "token": self.token}
 
     def take(self, kind: str, timeout: float) -> socket.socket:
-        """The next connection of this kind. TimeoutError where none comes in `timeout` seconds, or after `close`."""
+        """Return the next connection of this kind. TimeoutError where none comes in `timeout` seconds, or after
+        `close`."""
         with self._ready:
             self._ready.wait_for(lambda: self._closed or bool(self._waiting.get(kind)), timeout)
             if not self._waiting.get(kind):
@@ -164,7 +165,7 @@ class Listener:
 
 
 def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
-    """The two listening sockets. Raises OSError."""
+    """Return the two listening sockets. Raises OSError."""
     opened: list[socket.socket] = []
     try:
         for port in (_port_as_of_ranks(), 0):
@@ -177,7 +178,7 @@ def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
 
 
 def _port_as_of_ranks() -> int:
-    """A free port of the span that ranks get theirs from; 0, any port, where there is none."""
+    """Return a free port of the span that ranks get theirs from; 0, any port, where there is none."""
     try:
         return PortReservation().port
     except (WorldsizeError, OSError, ValueError):
@@ -220,8 +221,8 @@ def start(order: Mapping[str, object]) -> Listener:
 
 
 def take(kind: str, timeout: float) -> socket.socket:
-    """The next connection of this kind to this process's listener. TimeoutError where none comes within `timeout`
-    seconds, or no listener is open; whoever takes it sets its timeout, which is 10 s, and closes it."""
+    """Return the next connection of this kind to this process's listener. TimeoutError where none comes within
+    `timeout` seconds, or no listener is open; whoever takes it sets its timeout, which is 10 s, and closes it."""
     if _own is None:
         raise TimeoutError("this node has no listener")
     return _own.take(kind, timeout)

@@ -16,13 +16,13 @@ from worldsize.wings.checks.agent.programs.torch_programs import PAIR
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """The `network` rates with the nodes beside it in its ring, where the order names the `next` one; `compute`; and
-    the reports of a rank for each GPU, as `gpus`, where the order has them."""
+    """Return the `network` rates with the nodes beside it in its ring, where the order names the `next` one; `compute`;
+    and the reports of a rank for each GPU, as `gpus`, where the order has them."""
     return measure(context, order, "pairs")
 
 
 def measure(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The same over connections of this kind."""
+    """Return the same over connections of this kind."""
     answer: dict[str, Any] = {"network": ring_speed(order, kind)} if order.get("next") else {}
     answer["compute"] = compute_speed(root=context.root)
     if order.get("gpus"):

@@ -50,7 +50,7 @@ def exchange(
 
 
 def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
-    """The rate until the other side has all: it closes its own direction last, so the end of that tells it."""
+    """Return the rate until the other side has all: it closes its own direction last, so the end of that tells it."""
     data, done, began = memoryview(bytes(CHUNK)), 0, time.monotonic()
     try:
         while done < most and time.monotonic() - began < seconds:
@@ -63,7 +63,7 @@ def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
 
 
 def _receive(into: socket.socket) -> float:
-    """The rate from the first byte to the end of the stream; `into` is closed, which tells the sender."""
+    """Return the rate from the first byte to the end of the stream; `into` is closed, which tells the sender."""
     buffer = bytearray(CHUNK)
     first = into.recv_into(buffer)
     began, done = time.monotonic(), 0

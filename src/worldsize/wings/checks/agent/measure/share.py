@@ -59,7 +59,7 @@ def _path(directory: str, nonce: str, rank: int) -> str:
 
 
 def content(nonce: str, rank: int, length: int) -> bytes:
-    """The bytes of a node's file: no two of them are the same, and no file system can compress them."""
+    """Return the bytes of a node's file: no two of them are the same, and no file system can compress them."""
     return hashlib.shake_256(f"{nonce}-{rank}".encode()).digest(length)
 
 

@@ -17,13 +17,13 @@ _UNITS = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 
 
 def throttled_seconds(files: list[str]) -> float:
-    """The most time that one of these groups was throttled, since it was made, added over its CPUs; 0.0 where none
-    says."""
+    """Return the most time that one of these groups was throttled, since it was made, added over its CPUs; 0.0 where
+    none says."""
     return max(map(_throttled_by, files), default=0.0)
 
 
 def statistics_files(root: str = "/") -> list[str]:
-    """The `cpu.stat` of the groups that this process is in, and of all that contain them."""
+    """Return the `cpu.stat` of the groups that this process is in, and of all that contain them."""
     groups = _groups(_text(root, f"{_PROC}/cgroup"))
     files = []
     for line in _text(root, f"{_PROC}/mountinfo").splitlines():
@@ -38,7 +38,7 @@ def _text(root: str, name: str) -> str:
 
 
 def _groups(text: str) -> dict[str, str]:
-    """The group of this process by the version, "cgroup2" or "cgroup", of what limits its CPU time."""
+    """Return the group of this process by the version, "cgroup2" or "cgroup", of what limits its CPU time."""
     found = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -51,8 +51,8 @@ def _groups(text: str) -> dict[str, str]:
 
 
 def _cpu_mount(line: str) -> tuple[str, str, str] | None:
-    """The version, the directory and the root group of what a line of mountinfo says is mounted; None for anything that
-    does not count CPU time."""
+    """Return the version, the directory and the root group of what a line of mountinfo says is mounted; None for
+    anything that does not count CPU time."""
     before, _, after = line.partition(" - ")
     fields, kind = before.split(), after.split()
     if len(fields) < 5 or len(kind) < 3:

@@ -52,8 +52,8 @@ class NoProof(ConnectionError):
 
 
 def connect(address: str, port: int, token: str, kind: str, timeout: float) -> socket.socket:
-    """A connection of this kind to the node with this token, which has proved that it is that node; its timeout is
-    `timeout`. Raises WrongPeer or NoProof, or another OSError where nothing listens, after `timeout` seconds at the
+    """Return a connection of this kind to the node with this token, which has proved that it is that node; its timeout
+    is `timeout`. Raises WrongPeer or NoProof, or another OSError where nothing listens, after `timeout` seconds at the
     latest."""
     deadline = time.monotonic() + timeout
     connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -110,7 +110,7 @@ def _is_nonce(word: bytes) -> bool:
 
 
 def _first_line(connection: socket.socket, deadline: float) -> bytes:
-    """The first line, without its end; b"" where it is too long, has no end, or something follows it."""
+    """Return the first line, without its end; b"" where it is too long, has no end, or something follows it."""
     line = b""
     while len(line) <= _LONGEST:
         part = _receive(connection, _LONGEST + 1 - len(line), deadline)

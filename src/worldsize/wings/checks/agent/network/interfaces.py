@@ -33,7 +33,7 @@ def route_address(address: str, port: int) -> str:
 
 
 def interface_addresses(context: NodeContext) -> list[tuple[str, str]]:
-    """Each interface that is up and has an address, and the address; one with several comes several times."""
+    """Return each interface that is up and has an address, and the address; one with several comes several times."""
     return list(dict.fromkeys(_ipv4_addresses() + _ipv6_addresses(context)))
 
 
@@ -77,8 +77,8 @@ def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
 
 
 def route_facts(context: NodeContext, address: str, port: int) -> dict[str, Any]:
-    """The facts of the interface by which the node reaches this address, and `faster`: the names of those that are up,
-    have an address and a higher speed. Empty where it is not known."""
+    """Return the facts of the interface by which the node reaches this address, and `faster`: the names of those that
+    are up, have an address and a higher speed. Empty where it is not known."""
     own = route_address(address, port)
     addressed = interface_addresses(context)
     name = next((name for name, held in addressed if held == own), "")

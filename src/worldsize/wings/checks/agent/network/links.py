@@ -41,7 +41,7 @@ _WORDS = {
 
 
 def link_result(peer: Mapping[str, Any], port: str, timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
-    """Whether the peer is reached at its `port` ("port" or "second_port"): `error`, "" if it is, and `certain`,
+    """Return whether the peer is reached at its `port` ("port" or "second_port"): `error`, "" if it is, and `certain`,
     whether an error is the network's, not that of a node which is too busy."""
     try:
         connect(peer["address"], peer[port], peer["token"], ECHO, timeout).close()
@@ -61,8 +61,8 @@ def error_words(error: OSError, timeout: float) -> str:
 
 
 def echo_seconds(peer: Mapping[str, Any]) -> float | None:
-    """The time of an answer to 64 bytes, the connection being there: the lower quartile of 20, since a busy processor
-    delays some of them. None where they do not all come."""
+    """Return the time of an answer to 64 bytes, the connection being there: the lower quartile of 20, since a busy
+    processor delays some of them. None where they do not all come."""
     try:
         with connect(peer["address"], peer["port"], peer["token"], ECHO, _TIMEOUT) as connection:
             taken = []

@@ -20,7 +20,7 @@ TEMPORARY = "no answer from the name server"
 
 
 def addresses_of(host: str) -> tuple[list[str], str]:
-    """The addresses that this node's resolver gives, in its order, and the error, "" without one."""
+    """Return the addresses that this node's resolver gives, in its order, and the error, "" without one."""
     try:
         found = socket.getaddrinfo(os.fsencode(host), None, 0, socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -31,7 +31,7 @@ def addresses_of(host: str) -> tuple[list[str], str]:
 
 
 def _address_text(address: object, port: object, flow: object = 0, scope: object = 0) -> str:
-    """The address, with the number of its interface where it is one of a link: `fe80::1%2`."""
+    """Return the address, with the number of its interface where it is one of a link: `fe80::1%2`."""
     return f"{address}%{scope}" if scope else str(address)
 
 
@@ -56,7 +56,7 @@ def _is_there(peer: Mapping[str, Any], addresses: list[str], timeout: float) -> 
 
 
 def _answers(peer: Mapping[str, Any], address: str, timeout: float) -> bool | None:
-    """Whether the peer is at this address; None where what is there does not say."""
+    """Return whether the peer is at this address; None where what is there does not say."""
     try:
         connect(address, peer["port"], peer["token"], ECHO, timeout).close()
     except NoProof:

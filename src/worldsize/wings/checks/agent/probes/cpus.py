@@ -25,7 +25,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
-    """The rows for these cores. Where all ranks are bound to one core, that alone is said."""
+    """Return the rows for these cores. Where all ranks are bound to one core, that alone is said."""
     bound = _binding_row(context, cores)
     if bound is not None:
         return (bound,)
@@ -69,7 +69,7 @@ def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
 
 
 def _keeps_quota(context: NodeContext, quota: float) -> bool:
-    """Whether the ranks are told to use no more threads than the quota has cores for."""
+    """Return whether the ranks are told to use no more threads than the quota has cores for."""
     threads = parse_digits(context.environ.get("OMP_NUM_THREADS"))
     return threads is not None and threads * _ranks(context) <= quota
 

@@ -51,8 +51,8 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
-    """The rows of the run's directory. The system calls it the same where a disk has no space and where it has no
-    inodes left."""
+    """Return the rows of the run's directory. The system calls it the same where a disk has no space and where it has
+    no inodes left."""
     failed, space = write_trial(context.run_dir), space_of(context.run_dir)
     has_no_inodes = space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL
     if failed is not None and failed.errno == errno.ENOSPC and has_no_inodes:
@@ -85,7 +85,7 @@ def judge_inodes(space: Space) -> Finding:
 
 
 def _node_row(context: NodeContext) -> CheckRow:
-    """The worst of the directory for temporary files and of the one for local copies."""
+    """Return the worst of the directory for temporary files and of the one for local copies."""
     found: list[tuple[str, Callable[[str, OSError], Finding]]] = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
@@ -131,7 +131,7 @@ def _temporary_directory(context: NodeContext) -> str:
 
 
 def _existing_parent(path: str) -> str:
-    """The directory itself, or the nearest one above it that is there: the node makes the rest."""
+    """Return the directory itself, or the nearest one above it that is there: the node makes the rest."""
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path

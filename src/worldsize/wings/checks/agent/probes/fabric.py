@@ -32,7 +32,7 @@ _KERNEL_OF_DMABUF = (5, 12)
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """The rows fabric.ports, fabric.gpudirect and fabric.azure_size, of what the node has; the fact `fabric`."""
+    """Return the rows fabric.ports, fabric.gpudirect and fabric.azure_size, of what the node has; the fact `fabric`."""
     ports = read_ports(context.root)
     rows = (_ports_row(context, ports), _gpudirect_row(context, ports), _azure_row(context, ports))
     return ProbeResult(tuple(row for row in rows if row is not None), {"fabric": [port.fact() for port in ports]})
@@ -57,8 +57,8 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
-    """Whether no program of this user can use InfiniBand's verbs. Omni-Path has device files of its own, and ports of
-    Ethernet may be those of an ordinary network."""
+    """Return whether no program of this user can use InfiniBand's verbs. Omni-Path has device files of its own, and
+    ports of Ethernet may be those of an ordinary network."""
     if all(port.layer != "InfiniBand" for port in active):
         return False
     at = context.path("dev", "infiniband")
@@ -67,14 +67,14 @@ def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
 
 
 def _ports_text(ports: Sequence[FabricPort]) -> str:
-    """The ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
+    """Return the ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
     counts = Counter(f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s" for port in ports)
     return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
 
 
 def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
-    """Whether the NICs can read the GPUs' memory: by a module, or by dma-buf of the open kernel modules. Nothing where
-    it does not matter, or where the GPUs, like those for games, cannot do it at all."""
+    """Return whether the NICs can read the GPUs' memory: by a module, or by dma-buf of the open kernel modules. Nothing
+    where it does not matter, or where the GPUs, like those for games, cannot do it at all."""
     models = driver_models(context)
     is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
     if not needs_fabric(context) or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
@@ -90,8 +90,8 @@ def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRo
 
 
 def _is_fast(port: FabricPort) -> bool:
-    """Whether it is one for data between GPUs: InfiniBand, or RoCE from 100 Gb/s on; many others are for the network
-    that users log in by."""
+    """Return whether it is one for data between GPUs: InfiniBand, or RoCE from 100 Gb/s on; many others are for the
+    network that users log in by."""
     is_fast = port.layer == "InfiniBand" or (port.layer == "Ethernet" and port.rate_gbps >= 100)
     return is_fast and port.state == ACTIVE
 

@@ -27,7 +27,7 @@ Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
 def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
-    """The row gpu.topology; nothing on a node with fewer than two GPUs."""
+    """Return the row gpu.topology; nothing on a node with fewer than two GPUs."""
     program = find_nvidia_smi(context) if is_looked_at(context) else None
     report = GpuReport() if program is None else read_gpus(context, run)
     if program is None or len(report.gpus) < 2:

@@ -43,7 +43,7 @@ _PAUSE = 2.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """The rows gpu.count and gpu.memory, and those of the GPUs' health; nothing where GPUs do not matter."""
+    """Return the rows gpu.count and gpu.memory, and those of the GPUs' health; nothing where GPUs do not matter."""
     if not is_looked_at(context):
         return ProbeResult()
     report = read_settled(context, lambda: read_gpus(context))
@@ -119,7 +119,7 @@ def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
 
 
 def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
-    """Whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
+    """Return whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
     there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
     return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
 

@@ -46,7 +46,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
-    """The rows and facts of what was tried."""
+    """Return the rows and facts of what was tried."""
     rows = [_imports_row(context, trial)]
     if asked_text(context.asked, "backend") == "mpi" and isinstance(trial.torch.get("mpi"), bool):
         rows.append(_mpi_row(context, trial.torch["mpi"]))
@@ -120,7 +120,7 @@ def _summary(trial: ImportTrial, count: int) -> str:
 
 
 def _modules(context: NodeContext) -> Sequence[str]:
-    """The names that a script can import."""
+    """Return the names that a script can import."""
     names = asked_texts(context.asked, "modules")
     return tuple(name for name in names if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name))[:_MOST_MODULES]
 

@@ -109,7 +109,7 @@ def _open_and_measure(path: str) -> int:
 
 
 def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str, str]:
-    """The row's value, verdict and hint, of (key, path, state)."""
+    """Return the row's value, verdict and hint, of (key, path, state)."""
     found = [_judgement(*each) for each in states]
     wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
     if not wrong:

@@ -56,7 +56,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) -> ProbeResult:
-    """The row, with the answers of `connect`."""
+    """Return the row, with the answers of `connect`."""
     hosts = asked_texts(context.asked, "hosts")[:_MOST_HOSTS]
     targets = {host: target_of(host, context.environ) for host in hosts}
     known = {host: target for host, target in targets.items() if target and not is_unused(host, context.environ)}
@@ -93,14 +93,14 @@ def _split(text: str, port: int | None) -> tuple[str, int | None]:
 
 
 def _proxy(port: int, environ: Mapping[str, str]) -> str:
-    """The value of the variable that libraries read for this port; of two, that in small letters."""
+    """Return the value of the variable that libraries read for this port; of two, that in small letters."""
     kind = "http" if port == 80 else "https"
     names = (f"{kind}_proxy", f"{kind}_proxy".upper(), "all_proxy", "ALL_PROXY")
     return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
 
 
 def _is_excepted(host: str, environ: Mapping[str, str]) -> bool:
-    """Whether no_proxy names the host, or a domain that it is in."""
+    """Return whether no_proxy names the host, or a domain that it is in."""
     said = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     names = [name.strip().lstrip(".*").partition(":")[0].lower() for name in said.split(",")]
     return said.strip() == "*" or any(name and f".{host}".endswith(f".{name}") for name in names)
@@ -136,7 +136,7 @@ def _answer(target: Target, connect: Connect, limit: float) -> str:
 
 
 def is_unused(host: str, environ: Mapping[str, str]) -> bool:
-    """Whether a variable tells the libraries that would connect to the host not to."""
+    """Return whether a variable tells the libraries that would connect to the host not to."""
     names = _OFFLINE.get(host.rpartition(":")[0], ())
     return any(environ.get(name, "").strip().lower() in _OFFLINE_VALUES for name in names)
 

@@ -51,9 +51,9 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def judge_limits(context: NodeContext, limits: Limits) -> tuple[CheckRow, ...]:
-    """The rows for these limits. InfiniBand and Omni-Path lock the memory that they send from: ibv_reg_mr(3) fails at
-    the limit. RoCE does, too, yet such ports are also those of clouds' ordinary networks, on which nothing is locked.
-    """
+    """Return the rows for these limits. InfiniBand and Omni-Path lock the memory that they send from: ibv_reg_mr(3)
+    fails at the limit. RoCE does, too, yet such ports are also those of clouds' ordinary networks, on which nothing is
+    locked."""
     files = max(_USUAL_FILES, (asked_number(context.asked, "ranks") or 1) * context.nodes + _OWN_FILES)
     port, threads = _locking_port(context), _threads_of_node(context)
     return (
@@ -91,7 +91,7 @@ def _soft(kind: int) -> int | None:
 
 
 def _threads_of_node(context: NodeContext) -> int:
-    """How many threads the ranks and their loader workers have when all of them compute."""
+    """Return how many threads the ranks and their loader workers have when all of them compute."""
     ranks = asked_number(context.asked, "ranks") or 1
     workers = asked_number(context.asked, "workers") or 0
     own = parse_digits(context.environ.get("OMP_NUM_THREADS")) or allowed_cores()
@@ -99,7 +99,7 @@ def _threads_of_node(context: NodeContext) -> int:
 
 
 def _locking_port(context: NodeContext) -> str:
-    """The first port that is active and of InfiniBand or Omni-Path, in words; "" where the job uses none."""
+    """Return the first port that is active and of InfiniBand or Omni-Path, in words; "" where the job uses none."""
     ports = [port for port in read_ports(context.root) if port.state == ACTIVE] if needs_fabric(context) else []
     return next((f"{port.name} is {port.layer}" for port in ports if port.layer in ("InfiniBand", "OmniPath")), "")
 

@@ -56,14 +56,14 @@ def use_of(context: NodeContext) -> Use:
 
 
 def refused_row(context: NodeContext, failed: OSError, use: Use) -> CheckRow:
-    """The row where no file can be made there: bad where the job needs one for certain."""
+    """Return the row where no file can be made there: bad where the job needs one for certain."""
     is_needed = bool(use.workers) or use.nccl
     hint = "mount a tmpfs there that this user can write to, and free what others have left in it"
     return context.row(_ID, _WHAT, error_words(failed), BAD if is_needed else WARNING, hint)
 
 
 def space_row(context: NodeContext, space: Space, use: Use) -> CheckRow:
-    """The row where a file can be made there."""
+    """Return the row where a file can be made there."""
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
     if not space.total:
         return context.row(_ID, _WHAT, "it has no limit", OK)

@@ -52,8 +52,8 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def locale_of(environ: Mapping[str, str]) -> str:
-    """The locale by which Python encodes text: that of LC_ALL, else LC_CTYPE, else LANG, in one spelling. In the locale
-    C, Python uses UTF-8 all the same (PEP 538, PEP 540)."""
+    """Return the locale by which Python encodes text: that of LC_ALL, else LC_CTYPE, else LANG, in one spelling. In the
+    locale C, Python uses UTF-8 all the same (PEP 538, PEP 540)."""
     name = next((environ[key] for key in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(key)), "C")
     if name in ("C", "POSIX"):
         return "C.UTF-8"
@@ -85,7 +85,7 @@ def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
 
 
 def _cpu_model(context: NodeContext) -> str | None:
-    """The name on x86; of others what tells the models apart."""
+    """Return the name on x86; of others what tells the models apart."""
     text = text_of(context.path("proc", "cpuinfo"))
     for key in ("model name", "cpu", "CPU part"):
         found = re.search(rf"(?m)^{key}\s*:\s*(\S.*?)\s*$", text)

@@ -84,7 +84,7 @@ def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
 
 
 def _last_words(text: str) -> str:
-    """The last line that names an exception, else the last one that says something."""
+    """Return the last line that names an exception, else the last one that says something."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
     errors = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("[")]
     return mask_text(printable_text((errors or lines or [""])[-1]))[:300]

@@ -56,7 +56,8 @@ def _log_lines(path: str) -> Iterator[str]:
 
 
 def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) -> dict[str, Any]:
-    """The slowest rank's time, and whether all ranks had the right result; why there is none, where there is none."""
+    """Return the slowest rank's time, and whether all ranks had the right result; why there is none, where there is
+    none."""
     failed = [(number, report) for number, report in reports.items() if report.get("stage") != "done"]
     for number, report in sorted(failed, key=lambda each: "error" not in each[1]):
         words = report.get("error") or f"was not over in time (it was {report.get('stage') or 'starting'})"
@@ -87,7 +88,7 @@ def _speed(context: NodeContext, interface: str) -> float:
 
 
 def _masters(context: NodeContext) -> dict[str, str]:
-    """The interface that each one is a part of: a bond's, or a virtual machine's whose fast path it is."""
+    """Return the interface that each one is a part of: a bond's, or a virtual machine's whose fast path it is."""
     folder = context.path("sys", "class", "net")
     links = {name: os.path.join(folder, name, "master") for name in names_in(folder)[:256]}
     return {name: os.path.basename(os.path.realpath(link)) for name, link in links.items() if os.path.islink(link)}

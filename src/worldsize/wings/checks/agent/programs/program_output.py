@@ -77,8 +77,8 @@ def run_program(
 
 
 def killed_code(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a process that was sent SIGKILL; None where it hangs in the kernel: a file server or a driver
-    holds it, and it ends when that lets go."""
+    """Return the exit code of a process that was sent SIGKILL; None where it hangs in the kernel: a file server or a
+    driver holds it, and it ends when that lets go."""
     try:
         return process.wait(_GRACE)
     except subprocess.TimeoutExpired:
@@ -93,7 +93,7 @@ def _wait_for_end(pid: int, deadline: float, clock: Callable[[], float]) -> None
 def _read_until_end(
     pid: int, output: int, deadline: float, most: int, clock: Callable[[], float]
 ) -> tuple[bool, bytes]:
-    """Whether the program has ended before the deadline, and the last `most` bytes of its output."""
+    """Return whether the program has ended before the deadline, and the last `most` bytes of its output."""
     kept, is_over, is_open = b"", False, True
     while not is_over and clock() < deadline:
         is_over = _has_ended(pid)  # before reading: what it has printed is then in the pipe

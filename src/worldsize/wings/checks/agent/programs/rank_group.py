@@ -21,7 +21,7 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_python
 def reports_of_ranks(
     context: NodeContext, order: Mapping[str, Any], program: str, kind: str
 ) -> dict[str, dict[str, Any]]:
-    """The reports of this node's ranks, by rank. Raises OSError where Python cannot be started.
+    """Return the reports of this node's ranks, by rank. Raises OSError where Python cannot be started.
 
     The order: `backend` and `size`, as the program takes them; `world`, `first` and `count` of the ranks; `address` of
     the node of rank 0; `seconds` for all, and `together` once all are there; `store`, the listener of the node of rank
@@ -59,7 +59,8 @@ def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -
 
 
 def _own_port(order: Mapping[str, Any], first: RankProgram, kind: str, deadline: float) -> int:
-    """The port of this node's store, once rank 0 has it, which the other nodes are told; 0 where it gets none."""
+    """Return the port of this node's store, once rank 0 has it, which the other nodes are told; 0 where it gets
+    none."""
     port = first.wait_for("port", deadline)
     port = port if isinstance(port, int) else 0
     for _ in range(order["readers"]):
@@ -76,7 +77,7 @@ def _tell(port: int, kind: str, deadline: float) -> None:
 
 
 def _port_of_other(order: Mapping[str, Any], kind: str, deadline: float) -> int:
-    """The port that the node of rank 0 tells; 0 where it does not."""
+    """Return the port that the node of rank 0 tells; 0 where it does not."""
     other = order["store"]
     try:
         with listener.connect(other["address"], other["port"], other["token"], kind, 5.0) as connection:

@@ -69,7 +69,7 @@ class RankProgram:
             pass  # it has ended: its report says how far it came
 
     def wait(self, deadline: float) -> bool:
-        """Whether it has ended before the deadline."""
+        """Return whether it has ended before the deadline."""
         with self._changed:
             return self._changed.wait_for(lambda: self._ended, max(0.0, deadline - time.monotonic()))
 
@@ -138,7 +138,7 @@ class RankProgram:
                 self._changed.notify_all()
 
     def _last_words(self) -> str:
-        """The last line that it wrote to its standard error."""
+        """Return the last line that it wrote to its standard error."""
         lines = self._errors.decode("utf-8", "replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 

@@ -14,26 +14,26 @@ _LARGEST = 10**9
 
 
 def asked_number(asked: Mapping[str, Any], key: str) -> int | None:
-    """A count: 0 to a thousand million."""
+    """Return a count: 0 to a thousand million."""
     value = asked.get(key)
     return value if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def asked_text(asked: Mapping[str, Any], key: str) -> str | None:
-    """A text that is not empty."""
+    """Return a text that is not empty."""
     value = asked.get(key)
     return value if isinstance(value, str) and value else None
 
 
 def asked_texts(asked: Mapping[str, Any], key: str) -> Sequence[str]:
-    """The texts of a list, each once, in their order."""
+    """Return the texts of a list, each once, in their order."""
     value = asked.get(key)
     found = [each for each in value if isinstance(each, str) and each] if isinstance(value, (list, tuple)) else []
     return tuple(dict.fromkeys(found))
 
 
 def asked_paths(asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """The pairs (key, path) of `paths`."""
+    """Return the pairs (key, path) of `paths`."""
     value = asked.get("paths")
     pairs = value if isinstance(value, (list, tuple)) else ()
     found = [tuple(each) for each in pairs if isinstance(each, (list, tuple)) and len(each) == 2]

@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 def space_of(directory: str) -> Space:
-    """The room of the file system that the directory is on."""
+    """Return the room of the file system that the directory is on."""
     try:
         found = os.statvfs(directory)
     except OSError:  # it tells nothing: whether it can be written is found out by writing

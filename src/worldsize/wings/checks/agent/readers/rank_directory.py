@@ -13,14 +13,14 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def rank_directory(context: NodeContext) -> str:
-    """The run's code, or the run's directory where there is none."""
+    """Return the run's code, or the run's directory where there is none."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
 
 
 def rank_python(context: NodeContext) -> str:
-    """The path of the Python of the ranks: the one that the job names, else `python`. Raises OSError where there is
-    none."""
+    """Return the path of the Python of the ranks: the one that the job names, else `python`. Raises OSError where there
+    is none."""
     program = str(context.asked.get("python") or "python")
     if os.sep in program:
         program = os.path.join(rank_directory(context), program)

@@ -15,13 +15,14 @@ _LONGEST = 300
 
 
 def join_texts(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
-    """The texts in one line; of more than `most` the first, and how many there are besides: "a; b; c; 2 more"."""
+    """Return the texts in one line; of more than `most` the first, and how many there are besides: "a; b; c; 2
+    more"."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return separator.join([*texts[:most], *more])
 
 
 def safe_text(text: str, most: int = _LONGEST) -> str:
-    """The text without control characters and secrets, and not too long."""
+    """Return the text without control characters and secrets, and not too long."""
     return mask_text(printable_text(text))[:most]
 
 
@@ -31,7 +32,7 @@ def error_words(error: OSError) -> str:
 
 
 def size_text(count: float) -> str:
-    """The bytes in words such as `64 MiB`, `1.5 GiB`; three digits."""
+    """Return the bytes in words such as `64 MiB`, `1.5 GiB`; three digits."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.4g} {unit}" if count >= 1000 else f"{count:.3g} {unit}"

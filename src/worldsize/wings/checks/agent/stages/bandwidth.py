@@ -47,7 +47,8 @@ class BandwidthStage:
 
 
 def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
-    """Each node's part of the all-reduce; none where one node cannot take part, or there is nothing to reduce over."""
+    """Return each node's part of the all-reduce; none where one node cannot take part, or there is nothing to reduce
+    over."""
     counts = [usable_gpus(node, cluster.asked) for node in cluster.nodes]
     if cluster.asked.get("virtual") or sum(counts) < 2:
         return {}

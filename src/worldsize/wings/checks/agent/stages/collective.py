@@ -32,7 +32,7 @@ class _Collective:
     limit = SECONDS + 4.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """The ranks of each node; nothing where torch is not what the job uses, or there is one rank alone."""
+        """Return the ranks of each node; nothing where torch is not what the job uses, or there is one rank alone."""
         nodes, backend = cluster.nodes, _backend(cluster)
         counts = [_ranks_per_node(cluster, backend)] * len(nodes)
         if not _is_for_torch(cluster.asked) or sum(counts) < 2:
@@ -41,13 +41,13 @@ class _Collective:
         return {node.node_rank: order for node, order in zip(nodes, orders)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows of the ranks that had orders."""
+        """Return the rows of the ranks that had orders."""
         orders = self.orders(cluster)
         return collective_rows([node for node in cluster.nodes if node.node_rank in orders], _backend(cluster))
 
 
 def _is_for_torch(asked: Mapping[str, Any]) -> bool:
-    """Whether the job uses torch's collectives, as its distribution or its script says, and not by MPI."""
+    """Return whether the job uses torch's collectives, as its distribution or its script says, and not by MPI."""
     framework, backend = asked.get("framework", "none"), asked.get("backend")
     return backend in BACKENDS if framework == "none" else framework in FRAMEWORKS and backend in (None, "", *BACKENDS)
 

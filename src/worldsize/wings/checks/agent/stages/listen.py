@@ -20,7 +20,7 @@ class ListenStage:
     limit = 5.0
 
     def orders(self, cluster: Cluster) -> dict[int, dict[str, Any]]:
-        """The number of nodes, and whether all of them are virtual. Those of a simulator have addresses of the
+        """Return the number of nodes, and whether all of them are virtual. Those of a simulator have addresses of the
         loopback, too, but not one and the same."""
         order = {"nodes": len(cluster.nodes), "loopback": bool(cluster.asked.get("virtual"))}
         return {node.node_rank: order for node in cluster.nodes}

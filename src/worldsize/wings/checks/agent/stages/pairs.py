@@ -28,7 +28,7 @@ class _Pairs:
     limit = LIMIT
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """An order for each of several real nodes: virtual ones share the machine's cores."""
+        """Return an order for each of several real nodes: virtual ones share the machine's cores."""
         if not are_real_nodes(cluster):
             return {}
         return pair_orders(cluster, first_groups([node.node_rank for node in cluster.nodes]))
@@ -39,8 +39,8 @@ class _Pairs:
 
 
 def pair_orders(cluster: Cluster, groups: Sequence[tuple[int, ...]]) -> dict[int, dict[str, Any]]:
-    """An order for each node of the groups. The `next` one, to whom it sends, and `gpus` are missing where one of its
-    group has no known listener; and `gpus` where one has none that torch can use."""
+    """Return an order for each node of the groups. The `next` one, to whom it sends, and `gpus` are missing where one
+    of its group has no known listener; and `gpus` where one has none that torch can use."""
     nodes = {node.node_rank: node for node in cluster.nodes}
     following = next_of(groups)
     orders: dict[int, dict[str, Any]] = {rank: {} for group in groups for rank in group}

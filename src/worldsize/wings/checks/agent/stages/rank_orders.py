@@ -14,8 +14,9 @@ from worldsize.wings.checks.agent.stages.listen import listener_of
 
 
 def rank_orders(members: Sequence[CheckedNode], counts: Sequence[int], **common: Any) -> list[dict[str, Any]]:
-    """An order for each of the nodes, the first of which has rank 0, with as many ranks as `counts` says; none where
-    the first node has no listener to tell the others its port, or one of them no rank. `common` is in all of them."""
+    """Return an order for each of the nodes, the first of which has rank 0, with as many ranks as `counts` says; none
+    where the first node has no listener to tell the others its port, or one of them no rank. `common` is in all of
+    them."""
     store = listener_of(members[0]) if members else None
     if not members or not all(counts) or (len(members) > 1 and store is None):
         return []

@@ -46,7 +46,7 @@ class ReachStage:
         return {node.node_rank: _order(cluster.nodes, index, listeners) for index, node in enumerate(cluster.nodes)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows of ports, names, latency, interfaces and clocks."""
+        """Return the rows of ports, names, latency, interfaces and clocks."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()

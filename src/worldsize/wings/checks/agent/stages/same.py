@@ -29,7 +29,7 @@ class SameStage:
         return {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows of what differs, and one for each comparison in which nothing does."""
+        """Return the rows of what differs, and one for each comparison in which nothing does."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()

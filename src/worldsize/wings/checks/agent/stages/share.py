@@ -26,7 +26,7 @@ class _Share:
     limit = 24.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Each node reads the head's file and that of the node before it. One node, or virtual ones, only write.
+        """Return each node reads the head's file and that of the node before it. One node, or virtual ones, only write.
         Without listeners, or where the run's directory is known to be no shared one, nobody does anything."""
         if not are_real_nodes(cluster):
             return {node.node_rank: _order(_nonce("", cluster), LARGE) for node in cluster.nodes[:1]}
@@ -37,7 +37,7 @@ class _Share:
         return dict(_orders(cluster.nodes, found, nonce))
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """The rows of the nodes that had orders."""
+        """Return the rows of the nodes that had orders."""
         return share_rows(
             cluster, {rank: [each["rank"] for each in order["read"]] for rank, order in self.orders(cluster).items()}
         )

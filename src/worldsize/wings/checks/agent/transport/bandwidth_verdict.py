@@ -66,7 +66,7 @@ def share_of_rate(bandwidth: float, nodes: int, ranks: int, gbps_per_node: float
 
 
 def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
-    """The bandwidth of all together, wrong results by their nodes, and nodes whose ports carried nothing."""
+    """Return the bandwidth of all together, wrong results by their nodes, and nodes whose ports carried nothing."""
     told = [_Told(node, answer_of(node)) for node in nodes]
     wrong = [each.node.label for each in told if each.answer.correct is False]
     if wrong:
@@ -78,14 +78,14 @@ def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
 
 
 def _wrong_rows(labels: Sequence[str], nodes: int) -> list[CheckRow]:
-    """A wrong number spreads: where all nodes have it, none of them can be named."""
+    """Return a wrong number spreads: where all nodes have it, none of them can be named."""
     if len(labels) == nodes > 1:
         return [_row("a wrong result on all nodes", BAD, _ALL_WRONG)]
     return [CheckRow(label, ROW_ID, WHAT, "a wrong result", BAD, _WRONG) for label in labels]
 
 
 def _why_not(told: Sequence[_Told]) -> str:
-    """The first failure that says something; that a node is late often follows from another's failure."""
+    """Return the first failure that says something; that a node is late often follows from another's failure."""
     failures = [(node.label, answer.failure) for node, answer in told if answer.failure]
     telling = [each for each in failures if not each[1].startswith("no answer")] or failures
     return ": ".join(telling[0]) if telling else "the measurement gave no time"
@@ -102,7 +102,8 @@ def _speed(told: Sequence[_Told], slowest: NodeAnswer, ranks: int) -> CheckRow:
 
 
 def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int) -> CheckRow:
-    """How far TCP fills an interface says little, and the rates of virtual ones mean nothing: it is never judged."""
+    """Return how far TCP fills an interface says little, and the rates of virtual ones mean nothing: it is never
+    judged."""
     if any(each.summary.one_domain for each in told):
         return _row(f"{value}, over NVLink between nodes", OK)
     is_whole = ranks == sum(len(_models(each.node)) for each in told)

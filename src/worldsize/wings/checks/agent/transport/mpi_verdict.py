@@ -37,8 +37,8 @@ def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
 
 
 def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
-    """The way between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" where nothing proves one), and the
-    words of Open MPI that prove it."""
+    """Return the way between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" where nothing proves one), and
+    the words of Open MPI that prove it."""
     pml = said.get("pml")
     if pml == "ob1":
         return _btl_way(_texts(said.get("btls")))
@@ -123,8 +123,8 @@ def _reason(said: Mapping[str, Any], fabric: str) -> tuple[str, str]:
 
 
 def _explains(name: str, value: str) -> bool:
-    """Whether this value of a variable keeps Open MPI from an adapter: a list of components, or after ^ of those that
-    it may not use."""
+    """Return whether this value of a variable keeps Open MPI from an adapter: a list of components, or after ^ of those
+    that it may not use."""
     is_exclusion = value.startswith("^")
     if name == "OMPI_MCA_pml":
         return ("ucx" in value or "cm" in value) == is_exclusion

@@ -39,7 +39,7 @@ _Match = Any
 
 
 def complete_lines(text: str) -> list[str]:
-    """The lines of a log that may end anywhere. Half a line proves something else than the whole: `…/GDR` is not
+    """Return the lines of a log that may end anywhere. Half a line proves something else than the whole: `…/GDR` is not
     `…/GDRDMA`."""
     return text.split("\n")[:-1]
 
@@ -56,7 +56,7 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
 
 
 def _messages(line: str) -> Iterator[str]:
-    """The messages of a line: several where two processes wrote at the same time."""
+    """Yield the messages of a line: several where two processes wrote at the same time."""
     if "NCCL" not in line:
         return
     if line.startswith("NCCL version "):  # the only line without a host

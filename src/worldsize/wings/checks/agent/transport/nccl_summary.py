@@ -57,12 +57,12 @@ class NcclSummary(NamedTuple):
         return any(path.endswith(GDR_MARK) for path in self.paths)
 
     def count(self, *starts: str) -> int:
-        """How many connections go a way whose name begins so."""
+        """Return how many connections go a way whose name begins so."""
         return sum(number for path, number in self.paths.items() if path.startswith(starts))
 
 
 def summary_of(value: Any) -> NcclSummary | None:
-    """The summary that a JSON object holds; None where it is none."""
+    """Return the summary that a JSON object holds; None where it is none."""
     if not isinstance(value, Mapping):
         return None
     fields = {name: _field(value[name], default) for name, default in _DEFAULTS.items() if name in value}
@@ -88,7 +88,7 @@ def _field(value: Any, default: Any) -> Any:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Whether a value has the type of the default, and so have the parts of it."""
+    """Return whether a value has the type of the default, and so have the parts of it."""
     if isinstance(default, tuple):
         return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
     if isinstance(default, Mapping):

@@ -49,7 +49,8 @@ def nccl_rows(nodes: Iterable[CheckedNode], count: int) -> list[CheckRow]:
 
 
 def network_of(summary: NcclSummary) -> str:
-    """The network that connections really go through, as NCCL names it; without such lines the one it decided for."""
+    """Return the network that connections really go through, as NCCL names it; without such lines the one it decided
+    for."""
     names = {path.split("/")[1] for path in summary.paths if path.startswith("NET/")}
     if "Socket" in names:
         return "Socket"
@@ -57,7 +58,7 @@ def network_of(summary: NcclSummary) -> str:
 
 
 def is_tcp(summary: NcclSummary) -> bool:
-    """Whether NCCL's lines prove that it used TCP, by itself or by libfabric."""
+    """Return whether NCCL's lines prove that it used TCP, by itself or by libfabric."""
     if network_of(summary) == "Socket":
         return True
     return "libfabric" in network_of(summary).lower() and summary.provider.split(";")[0] in _TCP_PROVIDERS
@@ -86,7 +87,7 @@ def _network(case: _Case) -> Finding | None:
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Whether TCP is several times slower for certain. On Omni-Path it need not be."""
+    """Return whether TCP is several times slower for certain. On Omni-Path it need not be."""
     if fabric == EFA:
         return sum(port.kind == EFA for port in ports) >= _MANY_EFA
     if fabric == ROCE:
@@ -95,8 +96,8 @@ def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary:
 
 
 def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Whether RoCE ports lie idle that are twice as fast as the one that carries TCP, or that one is no RoCE port: the
-    fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
+    """Return whether RoCE ports lie idle that are twice as fast as the one that carries TCP, or that one is no RoCE
+    port: the fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
     used = {name for interface in summary.interfaces for name in (interface, interface.split(".")[0])}
     carrying = [port for port in ports if {port.netdev, str(answer.masters.get(port.netdev, ""))} & used]
     idle = sum(port.gbps for port in ports if port not in carrying)
@@ -185,7 +186,7 @@ def _interface(summary: NcclSummary) -> str:
 
 
 def _names(ports: Sequence[Port]) -> str:
-    """The first ports, with what they can do."""
+    """Return the first ports, with what they can do."""
     port = ports[0]
     more = f" and {len(ports) - 1} more" if len(ports) > 1 else ""
     return f"{port.name}{f', {port.gbps:g} Gb/s' if port.gbps else ''}{more}"

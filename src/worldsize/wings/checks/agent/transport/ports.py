@@ -30,7 +30,7 @@ class Port(NamedTuple):
 
 
 def active_ports(facts: Mapping[str, Any]) -> list[Port]:
-    """The active ports of a node. What the facts do not say clearly is none."""
+    """Return the active ports of a node. What the facts do not say clearly is none."""
     fabric = facts.get("fabric")
     ports = [_port(value) for value in fabric if isinstance(value, Mapping)] if isinstance(fabric, list) else []
     return [port for port in ports if port is not None]

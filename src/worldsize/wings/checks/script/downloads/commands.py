@@ -48,7 +48,7 @@ def command_download(command: ShellCommand) -> Download | None:
 
 
 def _from_program(words: Sequence[str]) -> tuple[str, ...]:
-    """The words from the program on that something like srun starts."""
+    """Return the words from the program on that something like srun starts."""
     if words and os.path.basename(words[0]) in _STARTERS:
         for number, word in enumerate(words[1:], 1):
             name = os.path.basename(word)

@@ -67,11 +67,11 @@ class DownloadCall:
         self.last = self.program.index.last_name(node.func)
 
     def is_in_package(self, *packages: str) -> bool:
-        """Whether what is called was imported from one of these."""
+        """Return whether what is called was imported from one of these."""
         return self.name.partition(".")[0] in packages
 
     def is_own(self) -> bool:
-        """Whether the script has what is called itself: its body is read, too."""
+        """Return whether the script has what is called itself: its body is read, too."""
         index = self.program.index
         if self.last in index.functions:
             return True
@@ -84,27 +84,27 @@ class DownloadCall:
         return any(base not in classes and base not in ("object", "ABC") for base in bases)
 
     def has(self, name: str) -> bool:
-        """Whether a keyword is given."""
+        """Return whether a keyword is given."""
         return argument(self.node, name) is not None
 
     def value(self, name: str, place: int | None = None) -> object:
-        """The one value that an argument has; None where it has none, or where that is not known."""
+        """Return the one value that an argument has; None where it has none, or where that is not known."""
         node = argument(self.node, name, place)
         found = None if node is None else constants(self.program, node)
         return found[0] if found and len(found) == 1 else None
 
     def first(self, *names: str) -> ast.expr | None:
-        """The first argument, or the one of these keywords that is given."""
+        """Return the first argument, or the one of these keywords that is given."""
         found = [argument(self.node, name, 0) for name in names or ("",)]
         return next((node for node in found if node is not None), None)
 
     def text_of(self, node: ast.expr | None) -> str:
-        """The one text that an expression is; "" where that is not known."""
+        """Return the one text that an expression is; "" where that is not known."""
         found = constants(self.program, node) if node is not None else None
         return found[0] if found and len(found) == 1 and isinstance(found[0], str) else ""
 
     def may_be_path(self, node: ast.expr) -> bool:
-        """Whether a value that is not known has a path's look, or is several values of which one has."""
+        """Return whether a value that is not known has a path's look, or is several values of which one has."""
         if isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call | ast.Subscript) or has_stars(self.node):
             return True
         origins = self.program.flow.origins(node) or []
@@ -114,8 +114,8 @@ class DownloadCall:
         return any(re.search(_PATH_WORDS, word) for word in words_behind(self.program.flow, node))
 
     def is_local(self, name: str) -> bool:
-        """Whether a text is a path rather than a name of the hub's: by its look, since there is such a file, or since
-        the script itself writes there."""
+        """Return whether a text is a path rather than a name of the hub's: by its look, since there is such a file, or
+        since the script itself writes there."""
         if name.startswith((".", "/", "~", "file:")) or "\\" in name:
             return True
         request, command = self.program.request, self.program.command

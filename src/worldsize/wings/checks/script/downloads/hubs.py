@@ -47,7 +47,7 @@ def _data_set(call: DownloadCall) -> Download | None:
 
 
 def _pipeline(call: DownloadCall) -> Download | None:
-    """A pipeline without a model takes the task's usual one from the hub; an object is a model that is there."""
+    """Return a pipeline without a model takes the task's usual one from the hub; an object is a model that is there."""
     node = argument(call.node, "model", 1)
     if node is not None:
         return _of_hub(call, node, "") if call.text_of(node) else None

@@ -28,7 +28,7 @@ _MOST_SCRIPTS = 20
 
 
 def downloads_of(program: Program) -> Iterator[tuple[ast.Call, Download]]:
-    """The calls that download, in their order, of those that some rank executes."""
+    """Yield the calls that download, in their order, of those that some rank executes."""
     decisions, calls = Decisions(program), CallsOf(program)
     for node in program.index.calls:
         found = _download(DownloadCall(calls, node))
@@ -48,7 +48,7 @@ def downloads_in_text(text: str) -> Iterator[Download]:
 
 
 def scripts_in_text(text: str) -> list[ScriptCommand]:
-    """The scripts and modules that the commands of a shell's text may start."""
+    """Return the scripts and modules that the commands of a shell's text may start."""
     found = [script for command in shell_commands(text) for script in _scripts(command)]
     return found[:_MOST_SCRIPTS]
 

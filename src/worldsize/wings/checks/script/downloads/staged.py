@@ -25,17 +25,17 @@ PLACE_VARIABLES = {
 
 
 def is_kept_offline(download: Download, variables: Collection[str]) -> bool:
-    """Whether one of these variables makes the download none."""
+    """Return whether one of these variables makes the download none."""
     return any(name in variables for name in OFFLINE_VARIABLES.get(download.kind, ()))
 
 
 def may_lie_elsewhere(download: Download, variables: Collection[str]) -> bool:
-    """Whether one of these variables names a place where it may be had without the internet."""
+    """Return whether one of these variables names a place where it may be had without the internet."""
     return any(name in variables for name in PLACE_VARIABLES.get(download.kind, ()))
 
 
 def is_staged(download: Download, stage: Mapping[str, Any]) -> bool:
-    """Whether the job stages it; of what has no name that is known, whether it stages anything of the kind."""
+    """Return whether the job stages it; of what has no name that is known, whether it stages anything of the kind."""
     if download.kind == "pip":
         return bool(stage.get("pip") or stage.get("uv"))
     if download.kind == "huggingface":

@@ -39,7 +39,7 @@ _SYSTEM = ("system", "popen", "run", "call", "check_call", "check_output", "Pope
 
 
 def web_download(call: DownloadCall) -> Download | None:
-    """A file by its address, a data set by its name, or a service."""
+    """Return a file by its address, a data set by its name, or a service."""
     if call.name in _BY_ADDRESS:
         return _by_address(call, _BY_ADDRESS[call.name])
     if call.name in _BY_NAME:
@@ -91,8 +91,8 @@ def host_of(url: str) -> str:
 
 
 def is_far(url: str) -> bool:
-    """Whether an address is in the internet, and no file and nothing that the nodes may have among themselves: this
-    machine, private addresses, names without a dot that have a port or no encryption."""
+    """Return whether an address is in the internet, and no file and nothing that the nodes may have among themselves:
+    this machine, private addresses, names without a dot that have a port or no encryption."""
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port
@@ -114,7 +114,7 @@ def data_set_download(call: DownloadCall) -> Download | None:
 
 
 def shell_download(call: DownloadCall) -> Download | None:
-    """A command that the script gives to a shell or starts by its words."""
+    """Return a command that the script gives to a shell or starts by its words."""
     if not (call.is_in_package("os", "subprocess") and call.last in _SYSTEM):
         return None
     for command in _commands(call.node.args[:1]):
@@ -134,7 +134,7 @@ def _commands(values: Iterable[ast.expr]) -> Iterator[ShellCommand]:
 
 
 def _word(node: ast.expr) -> str:
-    """A text, with "…" for what is not written out."""
+    """Return a text, with "…" for what is not written out."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_word(part) for part in node.values)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"

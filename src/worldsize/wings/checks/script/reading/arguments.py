@@ -28,8 +28,8 @@ class Arguments:
                 self.names.setdefault(name, []).append(call)
 
     def value(self, name: str) -> ast.expr | None:
-        """The expression that an option's value comes from: its default, or the constant that the command says. None
-        where that is not known."""
+        """Return the expression that an option's value comes from: its default, or the constant that the command says.
+        None where that is not known."""
         calls = self.names.get(name, [])
         if len(calls) != 1:
             return None
@@ -59,7 +59,7 @@ class Arguments:
 
 
 def _may_shorten(word: str, flag: str) -> bool:
-    """Whether a word may be `-j4` of `-j`, or `--work` of `--workers`."""
+    """Return whether a word may be `-j4` of `-j`, or `--work` of `--workers`."""
     if flag.startswith("--"):
         return word.startswith("--") and len(word) > 2 and flag.startswith(word.partition("=")[0])
     return word.startswith(flag) and not word.startswith("--")

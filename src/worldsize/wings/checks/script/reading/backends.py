@@ -9,7 +9,7 @@ _BACKENDS = ("nccl", "gloo", "mpi")
 
 
 def backend_of(program: Program) -> str | None:
-    """The one back end that all calls of init_process_group name; None where they name none, or it depends."""
+    """Return the one back end that all calls of init_process_group name; None where they name none, or it depends."""
     found: set[str | None] = set()
     for call in program.flow.calls("init_process_group"):
         node = argument(call, "backend", 0)

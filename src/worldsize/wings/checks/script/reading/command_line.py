@@ -45,7 +45,8 @@ class ScriptCommand(NamedTuple):
 
 
 def script_command(argv: Sequence[str]) -> ScriptCommand | None:
-    """The one script that a command starts; None where it starts none, or several, or where that is not certain."""
+    """Return the one script that a command starts; None where it starts none, or several, or where that is not
+    certain."""
     words = list(argv)
     if not words or len(words) > _MOST_WORDS or not all(isinstance(word, str) for word in words):
         return None
@@ -56,7 +57,7 @@ def script_command(argv: Sequence[str]) -> ScriptCommand | None:
 
 
 def _shell_line(words: Sequence[str]) -> str | None:
-    """The line of `bash -c LINE`, None of any other command."""
+    """Return the line of `bash -c LINE`, None of any other command."""
     if os.path.basename(words[0]) not in _SHELLS:
         return None
     for number, word in enumerate(words[1:], 1):
@@ -85,7 +86,7 @@ def _only_command(line: str) -> ScriptCommand | None:
 
 
 def _shell_commands(line: str) -> Iterator[list[str] | None]:
-    """The words of each simple command; None for what is not plain."""
+    """Yield the words of each simple command; None for what is not plain."""
     try:
         words = _shell_words(line)
     except ValueError:  # a quote that nothing closes
@@ -120,7 +121,7 @@ def _shell_words(line: str) -> list[str]:
 
 
 def _without_prefix(words: list[str]) -> list[str]:
-    """A command without the variables and the words before its program."""
+    """Return a command without the variables and the words before its program."""
     while words and (re.match(_ASSIGNMENT, words[0]) or words[0] in ("exec", "env", "time", "command", "nohup")):
         words = words[1:]
     return words
@@ -145,7 +146,7 @@ def _simple_command(words: list[str], directory: str) -> ScriptCommand | None:
 def _script_of(
     words: list[str], starter: str, options: Mapping[str, str], directory: str, module: bool = False
 ) -> ScriptCommand | None:
-    """The script that these words begin with."""
+    """Return the script that these words begin with."""
     if not words or not re.fullmatch(r"[^$`*?~\x00]+", words[0]):
         return None
     script, name = ("", words[0]) if module else (words[0], "")

@@ -35,7 +35,7 @@ def _is_else(parent: ast.AST, child: ast.AST) -> bool:
 
 
 def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
-    """The tests of statements before `child`, in the same block, that leave the function or the loop."""
+    """Yield the tests of statements before `child`, in the same block, that leave the function or the loop."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if not isinstance(block, list) or child not in block:
@@ -49,7 +49,7 @@ def earlier_exits(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
 
 
 def exits_before(parent: ast.AST, child: ast.AST) -> Iterator[ast.If]:
-    """The statements before `child`, in the same block, that may leave the function or the loop."""
+    """Yield the statements before `child`, in the same block, that may leave the function or the loop."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if isinstance(block, list) and child in block:
@@ -64,7 +64,7 @@ def _may_leave(statement: ast.If) -> bool:
 
 
 def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
-    """The test of a statement that may leave; one that may only raise counts where it asks for the rank."""
+    """Yield the test of a statement that may leave; one that may only raise counts where it asks for the rank."""
     parts = list(ast.walk(statement))
     if any(map(_leaves, parts)):
         yield statement.test

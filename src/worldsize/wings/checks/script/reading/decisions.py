@@ -35,8 +35,8 @@ class Decisions:
         self._known: dict[Scope, bool] = {}
 
     def is_executed(self, node: ast.AST, depth: int = 0) -> bool:
-        """Whether some rank executes a node, without a test that might keep all of them from it; what calls it is
-        followed as far as that is known."""
+        """Return whether some rank executes a node, without a test that might keep all of them from it; what calls it
+        is followed as far as that is known."""
         program = self.program
         if program.index.scope_of(node) not in self.reached or depth > _DEEPEST:
             return False
@@ -52,7 +52,7 @@ class Decisions:
         return self._known[scope]
 
     def _passes(self, test: ast.AST, wanted: bool | None) -> bool:
-        """Whether a test is what it has to be, on some rank."""
+        """Return whether a test is what it has to be, on some rank."""
         if wanted is None or not isinstance(test, ast.expr):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -96,8 +96,8 @@ class Decisions:
 
 
 def _functions_by_name(program: Program) -> list[Function]:
-    """The functions that something else than their names in the script may call: what decorates them, or what looks
-    for a name of the command or of a text."""
+    """Return the functions that something else than their names in the script may call: what decorates them, or what
+    looks for a name of the command or of a text."""
     index = program.index
     every = [function for functions in index.functions.values() for function in functions]
     found = [function for function in every if function.decorator_list and function not in index.classes_of]
@@ -108,7 +108,7 @@ def _functions_by_name(program: Program) -> list[Function]:
 
 
 def constants(program: Program, node: ast.expr) -> list[object] | None:
-    """The values that an expression may have, where all of them are written out; else None."""
+    """Return the values that an expression may have, where all of them are written out; else None."""
     origins = program.flow.origins(node)
     if not origins or not all(isinstance(origin, ast.Constant) for origin in origins):
         return None
@@ -137,7 +137,7 @@ def _tests_of(program: Program, parent: ast.AST, child: ast.AST) -> Iterator[Tes
 
 
 def _forgives(program: Program, parent: ast.AST, child: ast.AST) -> bool:
-    """Whether the script goes on after a failure of the network in `child`, by what is around it."""
+    """Return whether the script goes on after a failure of the network in `child`, by what is around it."""
     if isinstance(parent, ast.Try):
         return child in parent.body and any(map(_is_forgiving, parent.handlers))
     return isinstance(parent, ast.With) and any(_suppresses(program, item.context_expr) for item in parent.items)

@@ -41,7 +41,7 @@ def _with_originals(index: Index, names: set[str]) -> set[str]:
 
 
 def _is_implicit(part: ast.stmt) -> bool:
-    """Whether a method is called without being named."""
+    """Return whether a method is called without being named."""
     if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return part.name.startswith("__") or part.name in _IMPLICIT or bool(part.decorator_list)
@@ -58,11 +58,11 @@ class Flow:
         self.arguments = Arguments(index, words)
 
     def calls(self, *names: str) -> list[ast.Call]:
-        """The calls of functions with one of these last names, in what is reached."""
+        """Return the calls of functions with one of these last names, in what is reached."""
         return [call for call in self.index.calls_named(*names) if self.index.scopes[call] in self.reached][:MOST_CALLS]
 
     def is_reached(self, node: ast.AST) -> bool:
-        """Whether a node may be executed."""
+        """Return whether a node may be executed."""
         return self.index.scope_of(node) in self.reached
 
     def conditions(self, node: ast.AST) -> list[ast.AST]:
@@ -75,7 +75,7 @@ class Flow:
         return found
 
     def is_always(self, node: ast.AST, depth: int = 0) -> bool:
-        """Whether the script executes a node whatever its options say."""
+        """Return whether the script executes a node whatever its options say."""
         if self.conditions(node) or depth > _DEEPEST:
             return False
         scope = self.index.scope_of(node)
@@ -95,7 +95,7 @@ class Flow:
         return [place for place in found if self.index.scope_of(place) in self.reached - {function}]
 
     def origins(self, node: ast.expr, depth: int = 0) -> list[ast.expr] | None:
-        """The expressions that a value may come from; None where some of them are not known."""
+        """Return the expressions that a value may come from; None where some of them are not known."""
         self._steps = self._steps + 1 if depth else 0
         if depth > _DEEPEST or self._steps > _MOST_STEPS:
             return None

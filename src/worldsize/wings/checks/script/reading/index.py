@@ -127,7 +127,7 @@ class Index:
             self.named[target.value.id].append(value)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """The function or the module that a node is in."""
+        """Return the function or the module that a node is in."""
         if isinstance(node, ast.Module):
             return node
         while node not in self.scopes:
@@ -137,7 +137,7 @@ class Index:
         return self.scopes[node]
 
     def file_of(self, node: ast.AST) -> str:
-        """The path of the file that a node is in."""
+        """Return the path of the file that a node is in."""
         return self.module_of[self.scope_of(node)].path
 
     def ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -150,7 +150,7 @@ class Index:
             node = parent
 
     def alias(self, name: str, scope: Scope) -> str | None:
-        """The dotted name that an import in this scope, or in one around it, gave to a name."""
+        """Return the dotted name that an import in this scope, or in one around it, gave to a name."""
         place: Scope | None = scope
         while place is not None:
             if (place, name) in self.aliases:
@@ -159,8 +159,8 @@ class Index:
         return None
 
     def full_name(self, node: ast.AST) -> str:
-        """The full name of a function or value: "torch.distributed.get_rank" of `dist.get_rank`; "" of what is no
-        name."""
+        """Return the full name of a function or value: "torch.distributed.get_rank" of `dist.get_rank`; "" of what is
+        no name."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -171,7 +171,7 @@ class Index:
         return ".".join([head, *reversed(parts)])
 
     def last_name(self, node: ast.AST) -> str:
-        """The last part of `dotted`."""
+        """Return the last part of `dotted`."""
         return self.full_name(node).rpartition(".")[2]
 
     def calls_named(self, *names: str) -> list[ast.Call]:

@@ -55,16 +55,16 @@ class Program:
         self.brands = {name for name, modules in _BRANDS.items() if self.imports(modules)}
 
     def imports(self, names: Iterable[str]) -> bool:
-        """Whether any of these modules, or a part of one, is imported."""
+        """Return whether any of these modules, or a part of one, is imported."""
         return any(found == name or found.startswith(name + ".") for name in names for found in self.index.imported)
 
     def finding(self, id: str, node: ast.AST, what: str, verdict: str, hint: str) -> ScriptFinding:
-        """A finding at a node of one of its trees."""
+        """Return a finding at a node of one of its trees."""
         return ScriptFinding(id, self.index.file_of(node), getattr(node, "lineno", 0), what, verdict, hint)
 
     def is_plain_data_parallel(self) -> bool:
-        """Whether the script shares the work among several ranks itself, by DistributedDataParallel or Horovod, and
-        nothing else in it, as far as it is known here, does."""
+        """Return whether the script shares the work among several ranks itself, by DistributedDataParallel or Horovod,
+        and nothing else in it, as far as it is known here, does."""
         if self.world_size < 2 or self.sources.foreign - ALONE - {"horovod"}:
             return False
         if self.brands - {"torch.distributed", "horovod"} or not self.flow.calls("backward"):
@@ -73,7 +73,7 @@ class Program:
         return bool(wrapped or (self.brands == {"horovod"} and self.flow.calls("DistributedOptimizer")))
 
     def environment_reads(self) -> list[str | None]:
-        """The names of the variables that the script reads; None for one that is not written out."""
+        """Return the names of the variables that the script reads; None for one that is not written out."""
         found: list[str | None] = []
         for place in (*self.index.references["environ"], *self.index.references["getenv"]):
             found += self._read_names(place)
@@ -94,8 +94,8 @@ class Program:
 
 
 def processes_of_torchrun(command: ScriptCommand) -> int | None:
-    """How many processes a torchrun of the command starts on each node; None without one, or where it finds that out
-    itself."""
+    """Return how many processes a torchrun of the command starts on each node; None without one, or where it finds that
+    out itself."""
     if command.starter != "torchrun":
         return None
     value = command.options.get("nproc_per_node", "1")
@@ -103,7 +103,7 @@ def processes_of_torchrun(command: ScriptCommand) -> int | None:
 
 
 def read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program | None:
-    """The script that a command starts; None where there is none that could be read within the bounds."""
+    """Return the script that a command starts; None where there is none that could be read within the bounds."""
     try:
         return _read_program(request, clock)
     except Exception:  # noqa: BLE001  whatever a source holds, a check goes on without knowing the script
@@ -127,8 +127,8 @@ def _read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program
 def read_partly(
     request: ScriptRequest, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds
 ) -> Program | None:
-    """A script of which some files may be missing, since they cannot be read or are too many: what is not found in it
-    may be there. None where it is not found, or is late."""
+    """Return a script of which some files may be missing, since they cannot be read or are too many: what is not found
+    in it may be there. None where it is not found, or is late."""
     try:
         end = clock() + bounds.seconds
         sources = read_sources(request.code_dir, command, clock, bounds) if os.path.isdir(request.code_dir) else None

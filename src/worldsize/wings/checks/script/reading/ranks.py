@@ -16,7 +16,7 @@ _CALLS = (
 
 
 def is_global_rank(program: Program, node: ast.expr) -> bool:
-    """Whether a value is certainly the global rank, and not the local one."""
+    """Return whether a value is certainly the global rank, and not the local one."""
     origins = program.flow.origins(node)
     return bool(origins) and all(_is_rank(program, origin) for origin in origins or ())
 

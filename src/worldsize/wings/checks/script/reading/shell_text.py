@@ -37,7 +37,7 @@ class ShellCommand(NamedTuple):
 
 
 def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[ShellCommand]:
-    """The commands of a text in their order, those of `bash -c LINE` in it, too."""
+    """Yield the commands of a text in their order, those of `bash -c LINE` in it, too."""
     reader = _Reader(directory)
     for number, (words, before) in enumerate(_split_commands(_words(text[:_MOST_TEXT]))):
         command = reader.take(words, before) if number < _MOST_COMMANDS else None
@@ -52,7 +52,7 @@ def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[S
 
 
 def variables_set_in(text: str) -> set[str]:
-    """The names to which a text assigns, with `export` or without."""
+    """Return the names to which a text assigns, with `export` or without."""
     return set(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=", text[:_MOST_TEXT]))
 
 
@@ -118,7 +118,7 @@ def _asks_rank(words: list[str]) -> bool:
 
 
 def _inner_line(words: tuple[str, ...]) -> str | None:
-    """The line of `bash -c LINE`, or of a program that starts that."""
+    """Return the line of `bash -c LINE`, or of a program that starts that."""
     for number, word in enumerate(words):
         if os.path.basename(word) in _SHELLS:
             for place in range(number + 1, len(words) - 1):
@@ -138,7 +138,7 @@ def _words(text: str) -> list[str]:
 
 
 def _without_heredocs(text: str) -> str:
-    """A text without comments that have lines of their own, and without documents that are given to programs."""
+    """Return a text without comments that have lines of their own, and without documents that are given to programs."""
     kept, end = [], ""
     for line in text.splitlines():
         if end:
@@ -166,7 +166,7 @@ def _lex(text: str) -> list[str]:
 
 
 def _split_commands(words: list[str]) -> Iterator[tuple[list[str], str]]:
-    """The words of each command, and what stands before it: ";", "&&", "||" and their like."""
+    """Yield the words of each command, and what stands before it: ";", "&&", "||" and their like."""
     command: list[str] = []
     before, skipped, comment = "", False, False
     for word in [*words, "\n"]:

@@ -100,7 +100,7 @@ class _Reader:
         return None if source is None else parse_source(source)
 
     def imported_files(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
-        """The files of this code that a module imports."""
+        """Yield the files of this code that a module imports."""
         for name, level, names in imports_of(module.tree):
             self.looked_for += 1 + len(names)
             if self.looked_for > _MOST_LOOKED_FOR or self.clock() >= self.end:
@@ -137,8 +137,8 @@ def _holds(folder: str, top: str) -> bool:
 
 
 def _is_namespace(base: str) -> bool:
-    """Whether a directory without an `__init__.py` has Python files: of a large one, such as a data set, among those
-    that come first."""
+    """Return whether a directory without an `__init__.py` has Python files: of a large one, such as a data set, among
+    those that come first."""
     try:
         with os.scandir(base) as entries:
             return any(entry.name.endswith(".py") for entry in islice(entries, _MOST_ENTRIES))
@@ -147,7 +147,7 @@ def _is_namespace(base: str) -> bool:
 
 
 def imports_of(tree: ast.Module) -> Iterator[Import]:
-    """All imports, those inside functions, too: (module, level, names)."""
+    """Yield all imports, those inside functions, too: (module, level, names)."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -161,7 +161,8 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
 
 
 def parse_source(source: bytes) -> ast.Module | None:
-    """The tree of a source; None where it is none of this Python's, nested too deeply, or takes very long to parse."""
+    """Return the tree of a source; None where it is none of this Python's, nested too deeply, or takes very long to
+    parse."""
     if source.count(b"{") * len(source) > _MOST_SCANNED and re.search(rb"[fF][rR]?['\"]", source):
         return None
     try:

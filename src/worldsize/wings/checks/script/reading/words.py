@@ -19,7 +19,7 @@ _ENDS = ("parse_args", "parse_known_args", "ArgumentParser", "getLogger", "parse
 
 
 def plain_words(node: ast.AST) -> Iterator[str]:
-    """The names, attributes, keywords and texts of an expression itself."""
+    """Yield the names, attributes, keywords and texts of an expression itself."""
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             yield part.id
@@ -32,18 +32,18 @@ def plain_words(node: ast.AST) -> Iterator[str]:
 
 
 def names_rank(word: str) -> bool:
-    """Whether a word may be about which rank, process or node this is."""
+    """Return whether a word may be about which rank, process or node this is."""
     return re.search(_RANK, word) is not None
 
 
 def mentions_rank(words: set[str]) -> bool:
-    """Whether any of these words may be about which rank, process or node this is."""
+    """Return whether any of these words may be about which rank, process or node this is."""
     return any(names_rank(word) for word in words)
 
 
 def words_behind(flow: Flow, node: ast.AST) -> set[str]:
-    """The words of an expression, and of all that its names are bound to anywhere: assignments in every scope, what
-    callers give, the bodies of the script's own functions that it calls."""
+    """Return the words of an expression, and of all that its names are bound to anywhere: assignments in every scope,
+    what callers give, the bodies of the script's own functions that it calls."""
     index, found, waiting, steps = flow.index, set[str](), [node], 0
     while waiting and len(found) < _MOST_WORDS and steps < _MOST_STEPS:
         steps += 1

@@ -58,7 +58,7 @@ def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _reads_variables(program: Program) -> bool:
-    """Whether torch looks for MASTER_ADDR: a process group without an address of its own."""
+    """Return whether torch looks for MASTER_ADDR: a process group without an address of its own."""
     calls = program.flow.calls(*_USES_VARIABLES)
     return bool(calls) and all(_uses_variables(program, call) for call in calls)
 
@@ -71,7 +71,7 @@ def _uses_variables(program: Program, call: ast.Call) -> bool:
 
 
 def _certain_assignments(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
-    """The statements `os.environ[variable] = value`, where all of them are always executed."""
+    """Return the statements `os.environ[variable] = value`, where all of them are always executed."""
     found = list(_assignments(program, variable))
     return found if all(program.flow.is_always(store) for store, _ in found) else []
 

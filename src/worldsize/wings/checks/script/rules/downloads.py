@@ -34,7 +34,7 @@ Place = tuple[str, int]
 
 
 def download_findings(request: ScriptRequest, clock: Callable[[], float]) -> list[ScriptFinding]:
-    """A finding for each of the first downloads, and one for the rest; none where the nodes are not offline."""
+    """Return a finding for each of the first downloads, and one for the rest; none where the nodes are not offline."""
     if not request.offline:
         return []
     known = {*request.environ, *(name for text in request.texts for name in variables_set_in(text))}
@@ -67,7 +67,7 @@ def _downloads(request: ScriptRequest, clock: Callable[[], float], known: set[st
 def _in_script(
     request: ScriptRequest, script: ScriptCommand, known: set[str], clock: Callable[[], float]
 ) -> Iterator[tuple[Place, Download]]:
-    """The downloads by file and line. A script with an absolute path outside the code is a program of its own."""
+    """Yield the downloads by file and line. A script with an absolute path outside the code is a program of its own."""
     outside, code = "", os.path.join(os.path.realpath(request.code_dir), "") if request.code_dir else ""
     if os.path.isabs(script.script) and not (code and os.path.realpath(script.script).startswith(code)):
         outside, name = os.path.split(script.script)
@@ -94,7 +94,7 @@ def _hint(download: Download) -> str:
 
 
 def _name_for_people(name: str) -> str:
-    """A name for people: of an address without user, password and query, which may be secrets."""
+    """Return a name for people: of an address without user, password and query, which may be secrets."""
     if "://" not in name:
         return name
     try:

@@ -61,7 +61,7 @@ def _mpi(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _sets(program: Program, name: str) -> bool:
-    """Whether the script, or the job, has a variable of this name."""
+    """Return whether the script, or the job, has a variable of this name."""
     return name in program.request.environ or any(node.value == name for node in program.index.strings)
 
 
@@ -136,7 +136,7 @@ def _count(program: Program, node: ast.expr | None, absent: int | None) -> int |
 
 
 def _torchrun(program: Program) -> Iterator[ScriptFinding]:
-    """A torchrun of the command that is told of no other nodes."""
+    """Yield a torchrun of the command that is told of no other nodes."""
     request, command = program.request, program.command
     if command.starter != "torchrun" or request.nodes < 2 or any(name.startswith("PET_") for name in request.environ):
         return

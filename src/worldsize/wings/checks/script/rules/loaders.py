@@ -74,7 +74,7 @@ def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _splits_itself(program: Program) -> bool:
-    """Whether anything in the script might give each rank a part of the data, or a random order of its own."""
+    """Return whether anything in the script might give each rank a part of the data, or a random order of its own."""
     index = program.index
     words = (*index.named, *index.references, *index.functions, *index.classes, *index.originals, *index.keywords)
     if any(re.search(_OWN_SPLIT, word) for word in words) or any(
@@ -95,7 +95,7 @@ def _is_data(program: Program, call: ast.Call) -> bool:
 
 
 def _deciding_arguments(call: ast.Call) -> list[ast.AST]:
-    """The arguments by which a call may give each rank something else."""
+    """Return the arguments by which a call may give each rank something else."""
     named = [each for each in call.keywords if each.arg not in ("batch_size", "num_workers", "pin_memory_device")]
     return [*call.args, *named]
 
@@ -109,7 +109,7 @@ def _about_rank(node: ast.AST) -> bool:
 
 
 def _is_held_back(program: Program, call: ast.Call) -> bool:
-    """Whether a loader, or a sampler, is not the one to train with, by the names around it."""
+    """Return whether a loader, or a sampler, is not the one to train with, by the names around it."""
     words = set(plain_words(call))
     for parent, _ in program.index.ancestors(call):
         if isinstance(parent, ast.Assign):
@@ -139,7 +139,7 @@ def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _epochs(program: Program) -> bool:
-    """Whether there is a loop over epochs, more than one."""
+    """Return whether there is a loop over epochs, more than one."""
     for name, bindings in program.index.named.items():
         if re.fullmatch(r"(i_?|n_?|cur\w*_)?(epoch|ep)(_?(i|idx|num|number))?", name):
             loops = [each.of for each in bindings if isinstance(each, Unknown)]
@@ -158,7 +158,7 @@ def _is_long_range(program: Program, loop: ast.expr) -> bool:
 
 
 def workers_of(program: Program) -> int | None:
-    """The most workers of any DataLoader; None where there is none, or where that is not known of one."""
+    """Return the most workers of any DataLoader; None where there is none, or where that is not known of one."""
     found: list[int] = []
     for call in program.flow.calls("DataLoader"):
         node = argument(call, "num_workers", 5)

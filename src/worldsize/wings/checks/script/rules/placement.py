@@ -20,7 +20,7 @@ _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
-    """The global rank as the number of a GPU: each node counts its GPUs from 0."""
+    """Yield the global rank as the number of a GPU: each node counts its GPUs from 0."""
     gpus = program.request.gpus_per_node
     if program.nodes < 2 or not _may_have_too_few(program):
         return
@@ -41,7 +41,7 @@ def _may_have_too_few(program: Program) -> bool:
 
 
 def _is_chosen(program: Program, node: ast.AST) -> bool:
-    """Whether the script asks where it is before it takes the GPU."""
+    """Return whether the script asks where it is before it takes the GPU."""
     return any(re.search(_OTHER_TEST, word) for test in program.flow.conditions(node) for word in plain_words(test))
 
 
@@ -116,7 +116,7 @@ def _says_cuda(call: ast.Call) -> bool:
 
 
 def _meets_others(program: Program, function: ast.expr | None) -> bool:
-    """Whether a function, or one that it names, makes a process group."""
+    """Return whether a function, or one that it names, makes a process group."""
     waiting, seen = [program.index.last_name(function)] if function is not None else [], set[str]()
     while waiting:
         name = waiting.pop()

@@ -38,13 +38,13 @@ def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _is_plain(program: Program) -> bool:
-    """Whether each rank has the whole model."""
+    """Return whether each rank has the whole model."""
     names = (*program.index.named, *program.index.references, *program.index.imported)
     return program.is_plain_data_parallel() and not any(re.search(_SHARDED, word) for word in names)
 
 
 def _to_one_file(program: Program, call: ast.Call) -> bool:
-    """Whether a path ends as those of checkpoints do, and depends on nothing that differs from rank to rank."""
+    """Return whether a path ends as those of checkpoints do, and depends on nothing that differs from rank to rank."""
     path = argument(call, "f", 1)
     if path is None or not any(re.search(_FILE, word) for word in _words_of_path(program, path)):
         return False
@@ -57,7 +57,7 @@ def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
 
 
 def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
-    """Whether every way to a node is without a question that might be about the rank."""
+    """Return whether every way to a node is without a question that might be about the rank."""
     if depth > _DEEPEST or not _asks_nothing(program, node):
         return False
     scope = program.index.scope_of(node)
@@ -72,7 +72,7 @@ def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
 
 
 def _asks_nothing(program: Program, node: ast.AST) -> bool:
-    """Whether nothing in its function makes a node one of some ranks alone."""
+    """Return whether nothing in its function makes a node one of some ranks alone."""
     if any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
         return False
     return not any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node))
@@ -116,7 +116,7 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _part_asks(program: Program, part: ast.expr) -> bool:
-    """Whether a part of a test may be about the rank: names are followed to what they are bound to."""
+    """Return whether a part of a test may be about the rank: names are followed to what they are bound to."""
     if isinstance(part, ast.Call):
         return True
     if isinstance(part, ast.Compare):
@@ -128,7 +128,7 @@ def _part_asks(program: Program, part: ast.expr) -> bool:
 
 
 def _near_words(program: Program, node: ast.AST) -> Iterator[str]:
-    """The words of an expression, and of what its names are bound to, one step far."""
+    """Yield the words of an expression, and of what its names are bound to, one step far."""
     for word in plain_words(node):
         yield word
         for binding in program.index.named.get(word, ())[:50]:

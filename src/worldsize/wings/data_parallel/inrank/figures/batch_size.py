@@ -30,7 +30,7 @@ class BatchSize(int):
 
 
 def made_size(whole: int, local: int) -> int:
-    """The number, plain where it is the same for the slice."""
+    """Return the number, plain where it is the same for the slice."""
     return int(whole) if whole == local else BatchSize(whole, local)
 
 

@@ -28,13 +28,13 @@ class Call:
         self.parts: list[Part] = [part for each in self.tensors for part in (table.get(each),) if part is not None]
 
     def run_own(self) -> Any:
-        """The function's result for this rank's slice."""
+        """Return the function's result for this rank's slice."""
         if self.name in ARITHMETIC or not _has_size((self.args, self.kwargs)):
             return self.function(*self.args, **self.kwargs)
         return self.function(*mapped(self.args, local_number), **mapped(self.kwargs, local_number))
 
     def changed(self, change: Callable[[Any], Any]) -> Call:
-        """The call with other arguments."""
+        """Return the call with other arguments."""
         args, kwargs = mapped(self.args, change), mapped(self.kwargs, change)
         return Call(self.table, self.name, self.in_place, self.function, args, kwargs)
 
@@ -52,7 +52,8 @@ class Call:
         return max((part.depth for part in self.parts), default=0)
 
     def recipe(self) -> Part:
-        """The part of the call's result, which is computed of the whole batch's arguments when it is asked for."""
+        """Return the part of the call's result, which is computed of the whole batch's arguments when it is asked
+        for."""
         args, kwargs = mapped(self.args, self._frozen), mapped(self.kwargs, self._frozen)
         return Part(COMPUTED, recipe=(self.function, args, kwargs), depth=self.depth + 1)
 

@@ -13,7 +13,7 @@ _DIMS = 8
 
 
 def rows_of(local: int, dim: int = 0) -> Part:
-    """The part of a tensor that has the slice's samples in one dimension."""
+    """Return the part of a tensor that has the slice's samples in one dimension."""
     return Part(ROWS, dim, ((int(local), True),))
 
 

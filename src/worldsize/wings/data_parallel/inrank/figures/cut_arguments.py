@@ -61,7 +61,8 @@ class Cutter:
         return bool(found)
 
     def with_own_sizes(self, call: Call, rows: Any, part: Part) -> Call:
-        """A call for a view in which the batch's size is written as a constant, with the slice's in its place."""
+        """Return a call for a view in which the batch's size is written as a constant, with the slice's in its
+        place."""
         whole, own = part.whole_length(self._training.size), int(rows.shape[part.dim])
         given = call.args[1:2]
         sizes = list(given[0]) if given and isinstance(given[0], (list, tuple)) else list(call.args[1:])
@@ -71,7 +72,7 @@ class Cutter:
         return Call(self._table, call.name, call.in_place, call.function, changed, call.kwargs)
 
     def _is_free(self, value: Any) -> bool:
-        """Whether it is a tensor of which nothing is known, and that is no weight."""
+        """Return whether it is a tensor of which nothing is known, and that is no weight."""
         is_tensor = isinstance(value, torch.Tensor) and value not in self._table
         return is_tensor and not value.requires_grad and value.dim() > 0
 
@@ -81,7 +82,7 @@ class Cutter:
 
 
 def _stand_together(tensor: Any, rows: Any) -> bool:
-    """Whether a tensor goes row by row with rows of the slice: all dimensions but the first fit."""
+    """Return whether a tensor goes row by row with rows of the slice: all dimensions but the first fit."""
     if rows.dim() != tensor.dim():
         return False
     return all(one in (other, 1) or other == 1 for one, other in zip(tensor.shape[1:], rows.shape[1:]))

@@ -20,7 +20,7 @@ class DrawnRows:
         self._follower = follower
 
     def are_known(self) -> bool:
-        """Whether the script has anything of a slice."""
+        """Return whether the script has anything of a slice."""
         return len(self._follower.table) > 0
 
     def draw(self, shape: Sequence[int], draw: Callable[[tuple[int, ...]], Any], tensor: Any = None) -> Any:
@@ -57,7 +57,7 @@ class DrawnRows:
             return self._own_rows(draw(whole), part)
 
     def _draw_selected(self, own: tuple[int, ...], draw: Callable[[tuple[int, ...]], Any], part: Part) -> Any:
-        """The numbers for what a mask has selected, of which each rank has another number."""
+        """Return the numbers for what a mask has selected, of which each rank has another number."""
         exchange = self._follower.exchange
         if not exchange.is_possible():
             return draw(own)
@@ -76,7 +76,7 @@ class DrawnRows:
         return whole[(slice(None),) * part.dim + (slice(start, start + part.length),)]
 
     def _part_of(self, shape: Sequence[int], tensor: Any) -> Part | None:
-        """The part of numbers in a shape, perhaps of a tensor; None for those of no batch."""
+        """Return the part of numbers in a shape, perhaps of a tensor; None for those of no batch."""
         part = None if tensor is None else self._follower.table.get(tensor)
         if part is not None:
             return part._replace(positions=False) if part.kind in (ROWS, SELECTED) else None
@@ -88,8 +88,8 @@ class DrawnRows:
         return None
 
     def _part_inside(self, sizes: tuple[int, ...], tensor: Any) -> Part | None:
-        """The same inside a model, by sizes alone: the batch lies where it does in what the model got, or in another
-        dimension of its length, or is joined with the next one."""
+        """Return the same inside a model, by sizes alone: the batch lies where it does in what the model got, or in
+        another dimension of its length, or is joined with the next one."""
         got, batch = self._follower.model_part, self._training.batch
         is_weight = tensor is not None and tensor.is_leaf and tensor.requires_grad
         if is_weight or not sizes or (not batch.sliced if got is None else got.kind != ROWS):

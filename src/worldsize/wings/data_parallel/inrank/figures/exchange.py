@@ -34,14 +34,14 @@ class Exchange:
         self._world = training.world
 
     def is_possible(self) -> bool:
-        """Whether the other ranks can be asked: not in a thread, and not while an error is being handled, which may be
-        this rank's alone."""
+        """Return whether the other ranks can be asked: not in a thread, and not while an error is being handled, which
+        may be this rank's alone."""
         handled = sys.exc_info()[0]
         main = threading.current_thread() is threading.main_thread()
         return main and self._training.active and (handled is None or issubclass(handled, StopIteration))
 
     def gather_numbers(self, numbers: list[float]) -> list[list[float]]:
-        """Each rank's numbers, as many on all. The first message has one size, whatever is asked for."""
+        """Return each rank's numbers, as many on all. The first message has one size, whatever is asked for."""
         first = numbers[:_FIRST]
         head = [_place(), float(len(numbers)), *first, *[0.0] * (_FIRST - len(first))]
         rows = [row.tolist() for row in self._gather(torch.tensor(head, dtype=torch.float64))]
@@ -62,8 +62,8 @@ class Exchange:
         return found
 
     def gather(self, tensor: Any) -> list[Any]:
-        """Each rank's values of a tensor, which has the same shape and type everywhere but for its first dimension.
-        NotWhole."""
+        """Return each rank's values of a tensor, which has the same shape and type everywhere but for its first
+        dimension. NotWhole."""
         own = tensor.detach().to(_CPU).contiguous()
         shape = list(map(int, own.shape)) or [1]
         rows = self.gather_numbers([float(size) for size in (shape + [-1] * _DIMS)[:_DIMS]])
@@ -81,12 +81,12 @@ class Exchange:
         return [value.to(tensor.device) for value in values]
 
     def whole(self, tensor: Any, part: Part) -> Any:
-        """The whole batch's value of a tensor, without its gradient. All ranks must call this. NotWhole."""
+        """Return the whole batch's value of a tensor, without its gradient. All ranks must call this. NotWhole."""
         with torch.no_grad():
             return self._value_and_factor(tensor, part)[0]
 
     def whole_with_gradient(self, tensor: Any, part: Part) -> Any:
-        """The same with its gradient: what all ranks compute of it alike, they may train on. NotWhole."""
+        """Return the same with its gradient: what all ranks compute of it alike, they may train on. NotWhole."""
         if not (tensor.requires_grad and torch.is_grad_enabled()):
             return self.whole(tensor, part)
         with torch.no_grad():
@@ -103,8 +103,8 @@ class Exchange:
         return _AsWhole.apply(tensor, value, own_gradient)
 
     def _value_and_factor(self, tensor: Any, part: Part) -> tuple[Any, Any]:
-        """The whole batch's value, and what its gradient is to be multiplied by to be the slice's, on every rank alike:
-        the ranks' gradients are averaged. Of what a mask has selected: where the slice's begins."""
+        """Return the whole batch's value, and what its gradient is to be multiplied by to be the slice's, on every rank
+        alike: the ranks' gradients are averaged. Of what a mask has selected: where the slice's begins."""
         if part.kind == COMPUTED:
             function, args, kwargs = part.recipe
             found = function(*self._thawed(args), **self._thawed(kwargs))
@@ -194,7 +194,7 @@ def _own_number(value: Any) -> float:
 
 
 def _place() -> float:
-    """A number that stands for the user's line."""
+    """Return a number that stands for the user's line."""
     frame = user_frame()
     if frame is None:
         return 0.0

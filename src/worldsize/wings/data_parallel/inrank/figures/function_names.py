@@ -100,7 +100,7 @@ _DEFAULTS = {"normalize": 1, "cosine_similarity": 1, "rot90": (0, 1)}
 
 
 def plain_name(function: Any) -> tuple[str, bool]:
-    """A function's name without what marks variants, and whether it changes its first argument in place."""
+    """Return a function's name without what marks variants, and whether it changes its first argument in place."""
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return getattr(getattr(function, "__self__", None), "__name__", name), False
@@ -155,6 +155,6 @@ def _missing_dim(name: str) -> Any:
 
 
 def makes_figures(code: Any) -> bool:
-    """Whether a function takes numbers out of tensors, or computes losses, by the names in it."""
+    """Return whether a function takes numbers out of tensors, or computes losses, by the names in it."""
     names = {*code.co_names, *code.co_varnames}
     return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)

@@ -120,7 +120,7 @@ class Indexing:
         return None
 
     def _is_within(self, tensor: Any, index: Any, part: Part) -> bool:
-        """Whether an index takes all samples, or those of a mask of the slice, or all places."""
+        """Return whether an index takes all samples, or those of a mask of the slice, or all places."""
         items, place = _expanded(tensor, index, part.dim)
         along = items[place] if place is not None else _WHOLE
         if isinstance(along, slice):
@@ -138,8 +138,8 @@ class Indexing:
 
 
 def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]:
-    """The parts of an index, its ellipsis written out, and the place of the part that goes along `dim`; None where no
-    part does."""
+    """Return the parts of an index, its ellipsis written out, and the place of the part that goes along `dim`; None
+    where no part does."""
     items = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list) and any(isinstance(each, (slice, torch.Tensor, type(None))) for each in index):
         items = list(index)
@@ -158,7 +158,7 @@ def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]
 
 
 def _dims_of(item: Any) -> int:
-    """How many dimensions a part of an index takes."""
+    """Return how many dimensions a part of an index takes."""
     if item is None or item is True or item is False:
         return 0
     if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):

@@ -75,7 +75,7 @@ class Lengths:
             names.setdefault("len", self.length)
 
     def with_lists(self, data: Any, local: int, total: int) -> Any:
-        """The slice, its lists of samples knowing how long they are for the whole batch."""
+        """Return the slice, its lists of samples knowing how long they are for the whole batch."""
         kind = _SAMPLES.get(type(data))
         if kind is not None and len(data) == local and not any(isinstance(each, torch.Tensor) for each in data):
             made = kind(data)
@@ -92,7 +92,7 @@ class Lengths:
         return data
 
     def length(self, value: Any) -> int:
-        """How many elements there are."""
+        """Return how many elements there are."""
         found = builtins.len(value)
         if not self._is_following():
             return found

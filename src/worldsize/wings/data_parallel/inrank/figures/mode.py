@@ -89,7 +89,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self.lengths.with_lists(data, local, total) if dim == 0 else data
 
     def whole_in(self, value: Any) -> Any:
-        """The value with the tensors in it that are of the slice as the whole batch's."""
+        """Return the value with the tensors in it that are of the slice as the whole batch's."""
         with self.paused():
             known = any(each in self.table for each in tensors_in(value))
             return mapped(value, self.reading.whole_or_own) if known else value
@@ -245,7 +245,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._run_alone(lambda *some, **more: original(module, *some, **more), values, keywords)
 
     def _is_model(self, module: Any) -> bool:
-        """Whether a module has weights, and makes no figures itself."""
+        """Return whether a module has weights, and makes no figures itself."""
         if self._has_hooks or next(module.parameters(), None) is None:
             return False
         kind = type(module)
@@ -282,8 +282,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return part is not None and part.kind == ROWS and bool(part.padded)
 
     def _cut(self, values: Any) -> Any:
-        """The arguments of a model, which gets nothing of the slice: tensors with as many rows as the present batch,
-        such as of what NumPy has made of it, are cut to the slice. Numbers alone, one for each row, are none."""
+        """Return the arguments of a model, which gets nothing of the slice: tensors with as many rows as the present
+        batch, such as of what NumPy has made of it, are cut to the slice. Numbers alone, one for each row, are none."""
         batch = self._training.asked
         if not batch.sliced or not torch.is_grad_enabled():
             return values

@@ -113,7 +113,7 @@ class PartTable:
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[Any]:
-    """The tensors in arguments or results: themselves, or in tuples, lists, mappings and data classes."""
+    """Yield the tensors in arguments or results: themselves, or in tuples, lists, mappings and data classes."""
     if isinstance(value, torch.Tensor):
         yield value
     elif depth and isinstance(value, (list, tuple)):

@@ -48,7 +48,7 @@ class RandomPatches:
             replace(numpy, name, self._sizes_given)
 
     def _is_unaffected(self) -> bool:
-        """Whether the generators hold the shared stream, and the script has no slice: nothing is to be done."""
+        """Return whether the generators hold the shared stream, and the script has no slice: nothing is to be done."""
         if is_compiling() or self._training.mode != "split" or self._streams.loading:
             return True
         has_slice = self._training.batch.sliced or self._rows.are_known()
@@ -130,14 +130,14 @@ class RandomPatches:
 
 
 def _is_of_numpy(draw: Any) -> bool:
-    """Whether it makes an array, which is for the whole batch if its size is."""
+    """Return whether it makes an array, which is for the whole batch if its size is."""
     numpy = sys.modules.get("numpy.random")
     return numpy is not None and isinstance(getattr(draw, "__self__", None), numpy.RandomState)
 
 
 def _with_shape(tensor: Any, shape: Shape) -> Any:
-    """A tensor of that shape, otherwise like `tensor`, also in the order in which its numbers lie in memory; `tensor`
-    itself where the shape is its own."""
+    """Return a tensor of that shape, otherwise like `tensor`, also in the order in which its numbers lie in memory;
+    `tensor` itself where the shape is its own."""
     if tuple(map(local_number, tensor.shape)) == shape:
         return tensor
     order = sorted(range(len(shape)), key=tensor.stride, reverse=True)

@@ -22,14 +22,14 @@ class Reading:
         self._exchange = exchange
 
     def read(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """The function's result with the whole batch's values."""
+        """Return the function's result with the whole batch's values."""
         found = function(*mapped(args, self.whole_or_own), **mapped(kwargs, self.whole_or_own))
         if name in _TEXTS and args[0].grad_fn is not None:
             found = found.replace("requires_grad=True", f"grad_fn=<{type(args[0].grad_fn).__name__}>")
         return found
 
     def whole_or_own(self, value: Any) -> Any:
-        """The whole batch's value of a tensor; its own, and a notice, where that is not known."""
+        """Return the whole batch's value of a tensor; its own, and a notice, where that is not known."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind == WHOLE:
             return value
@@ -76,7 +76,7 @@ class Reading:
         return torch.Size(sizes)
 
     def _padded_size(self, name: str, found: Any, args: Any, kwargs: Any, part: Part, whole: int) -> Any:
-        """A size of rows that are padded to their slice's longest sample: as the whole batch is padded."""
+        """Return a size of rows that are padded to their slice's longest sample: as the whole batch is padded."""
         own = [int(each) for each in args[0].shape]
         sizes = list(own)
         sizes[part.dim] = whole

@@ -16,7 +16,7 @@ _MULTIPLYING = ("mul", "multiply", "rmul")
 
 
 def linear_part(call: Call) -> Part | None:
-    """The part of a result that is a sum, or a mean, over ranks as the arguments are; None for any other."""
+    """Return the part of a result that is a sum, or a mean, over ranks as the arguments are; None for any other."""
     kind = _linear_kind(call)
     if kind is None:
         return None
@@ -30,8 +30,8 @@ def linear_part(call: Call) -> Part | None:
 
 
 def can_wait(call: Call) -> bool:
-    """Whether the whole batch's result need not be computed before it is asked for: of sums and means that are added,
-    or multiplied by numbers, each rank's gradient is its share as it is."""
+    """Return whether the whole batch's result need not be computed before it is asked for: of sums and means that are
+    added, or multiplied by numbers, each rank's gradient is its share as it is."""
     known = sum(each in call.table for each in call.tensors)
     scales = call.name in SCALING and known == 1 and (call.name in _MULTIPLYING or call.args[0] in call.table)
     plain = call.name in ADDING or call.name in ALIKE or scales
@@ -57,7 +57,7 @@ def _linear_kind(call: Call) -> str | None:
 
 
 def _kept_by(call: Call) -> tuple[str, ...]:
-    """The kinds that stay what they are when values get another type."""
+    """Return the kinds that stay what they are when values get another type."""
     if call.name in ("int", "long", "short", "bool") and call.tensors[0].is_floating_point():
         return ()
     return (SUM, MEAN, WEIGHTED, MAX, MIN) if call.name != "bool" else ()

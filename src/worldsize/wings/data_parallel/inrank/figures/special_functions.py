@@ -33,7 +33,7 @@ class SpecialFunctions:
         return name in self._functions
 
     def run(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """The function's result, with its part of the whole batch's noted."""
+        """Return the function's result, with its part of the whole batch's noted."""
         return self._functions[name](name, function, args, kwargs)
 
     def _pieces(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ class SpecialFunctions:
 
 
 def _piece_lengths(call: Call, length: int) -> list[int]:
-    """How long the pieces are into which a call parts a batch of that length."""
+    """Return how long the pieces are into which a call parts a batch of that length."""
     sizes = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()))
     return [len(each) for each in call.function(torch.empty(length, device="meta"), sizes)]
 

@@ -61,7 +61,7 @@ class TensorRules:
         self.cutter = Cutter(training, table)
 
     def run(self, name: str, in_place: bool, function: Any, args: Any, kwargs: Any) -> Any:
-        """The function's result, with its part of the whole batch's noted."""
+        """Return the function's result, with its part of the whole batch's noted."""
         call = Call(self._table, name, in_place, function, args, kwargs)
         kinds = call.kinds
         if not kinds:
@@ -163,7 +163,7 @@ class TensorRules:
         return result
 
     def _note_reduced(self, call: Call, result: Any, part: Part) -> Any:
-        """A result that has no row for each sample."""
+        """Return a result that has no row for each sample."""
         if not isinstance(result, torch.Tensor):
             return self._whole.run(call) if any(True for _ in tensors_in(result)) else result
         read = self._read_loss(result) if result.requires_grad and result.dim() == 0 else None
@@ -179,8 +179,8 @@ class TensorRules:
         return self._table.put(result, found)
 
     def _run_mixing(self, call: Call) -> Any:
-        """A function that mixes samples: it is run on the whole batch. Without gradients, the rank's rows are cut out
-        again."""
+        """Return a function that mixes samples: it is run on the whole batch. Without gradients, the rank's rows are
+        cut out again."""
         rows = self._widest(call)
         part = self._table.get(rows)
         if call.has_gradient or part is None or part.kind != ROWS or not part.is_even:
@@ -232,14 +232,14 @@ class TensorRules:
         return part is not None and part.kind not in (ROWS, SELECTED, OPEN, WHOLE)
 
     def _widest(self, call: Call) -> Any:
-        """The argument with most dimensions of those that are rows."""
+        """Return the argument with most dimensions of those that are rows."""
         rows = [
             each for each in call.tensors for part in (self._table.get(each),) if part is not None and part.kind == ROWS
         ]
         return max(rows, key=lambda each: each.dim())
 
     def _differ(self, call: Call) -> bool:
-        """Whether the arguments are rows in different orders, such as of two slices joined and of one."""
+        """Return whether the arguments are rows in different orders, such as of two slices joined and of one."""
         blocks = {part.blocks for part in call.parts if part.kind == ROWS}
         if len(blocks) < 2 or call.name in ("cat", "concat", "concatenate"):
             return False
@@ -289,7 +289,7 @@ class TensorRules:
 
 
 def _has_whole_rows(call: Call) -> bool:
-    """Whether a tensor that is viewed has as many rows as the whole batch, whose size is among the arguments."""
+    """Return whether a tensor that is viewed has as many rows as the whole batch, whose size is among the arguments."""
     sizes = [size for each in call.args[1:] for size in (each if isinstance(each, (list, tuple)) else (each,))]
     rows = call.tensors[0].shape[:1] if call.tensors else ()
     return any(type(size) is BatchSize and tuple(rows) == (int(size),) for size in sizes)

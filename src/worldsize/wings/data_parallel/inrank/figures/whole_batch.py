@@ -31,7 +31,7 @@ class WholeBatch:
         self._made.clear()
 
     def run(self, call: Call) -> Any:
-        """The function's result for the whole batch."""
+        """Return the function's result for the whole batch."""
         if not self._exchange.is_possible():
             return self.note_open(call.run_own())
         try:
@@ -66,7 +66,7 @@ class WholeBatch:
         return self._table.put(tensor, Part(WHOLE))
 
     def make(self, value: Any) -> Any:
-        """A tensor of the slice, made the whole batch's, with its gradient; anything else as it is. NotWhole."""
+        """Return a tensor of the slice, made the whole batch's, with its gradient; anything else as it is. NotWhole."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind in (OPEN, WHOLE):
             return value
@@ -84,7 +84,7 @@ class WholeBatch:
         return found
 
     def make_in(self, value: Any) -> Any:
-        """The value with each tensor in it made the whole batch's."""
+        """Return the value with each tensor in it made the whole batch's."""
         return mapped(value, self.make)
 
     def _computed_again(self, part: Part) -> Any:

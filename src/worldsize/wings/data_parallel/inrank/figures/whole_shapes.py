@@ -45,8 +45,8 @@ class WholeShapes:
         return [{dim for dim, size in enumerate(one) if other[dim] != size} for one, other in zip(wide, wider)]
 
     def infer(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...]] | None:
-        """The shapes of the tensors in the result, in order; None where they depend on data, or the function does not
-        run without."""
+        """Return the shapes of the tensors in the result, in order; None where they depend on data, or the function
+        does not run without."""
         try:
             key = (function, self._describe(args), self._describe(tuple(sorted(kwargs.items()))))
             found = self._found.get(key, key)

@@ -70,7 +70,8 @@ class Answer(NamedTuple):
 
 
 def read_answer(text: str) -> Answer:
-    """The answer in `text`, JSON or text; with a `fault`, and nothing else, where it is not one, or not whole."""
+    """Return the answer in `text`, JSON or text; with a `fault`, and nothing else, where it is not one, or not
+    whole."""
     if len(text) > MOST_BYTES:
         return _faulty("is too long")
     if not text.strip():

@@ -85,7 +85,7 @@ def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]
 def _lost_finding(
     answer: Answer, ranks: Mapping[tuple[str, int], int], processes: Sequence[RankProcess]
 ) -> Finding | None:
-    """The ranks that do not answer each other's RAS: what is stopped, or gone."""
+    """Return the ranks that do not answer each other's RAS: what is stopped, or gone."""
     lost = {ranks[process]: "is considered dead" for process in answer.dead}
     for communicator in answer.communicators:
         for each in communicator.ranks:
@@ -154,5 +154,6 @@ def _counted(each: _Difference, odd: Sequence[int]) -> Sequence[int]:
 
 
 def _are_crossed(difference: _Difference, all_of_them: Iterable[_Difference]) -> bool:
-    """Whether the ranks that are behind here are those that alone are ahead of the same others in another kind."""
+    """Return whether the ranks that are behind here are those that alone are ahead of the same others in another
+    kind."""
     return any(set(each.ahead) == set(difference.behind) and each.kind != difference.kind for each in all_of_them)

@@ -34,8 +34,8 @@ _MOST_MEMBERS = 100_000
 
 
 def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
-    """The dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads. Where not even a few
-    calls of each group have room, the dump has a fault instead."""
+    """Return the dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads. Where not
+    even a few calls of each group have room, the dump has a fault instead."""
     for count in _FEWER:
         line = _line(dump._replace(entries=_newest(dump.entries, count)))
         if len(line) <= most:

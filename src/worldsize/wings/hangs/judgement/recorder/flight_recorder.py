@@ -82,7 +82,8 @@ class Dump(NamedTuple):
 
 
 def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
-    """The dump in the file, which may be missing, another kind of file, or damaged: then the dump has a `fault`."""
+    """Return the dump in the file, which may be missing, another kind of file, or damaged: then the dump has a
+    `fault`."""
     try:
         data = read_file(path, MOST_BYTES + 1)
     except FileNotFoundError:
@@ -93,7 +94,7 @@ def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
 
 
 def read_dump(data: bytes, rank: int, taken: float | None = None) -> Dump:
-    """The dump that `data` holds, as a pickle or as JSON; with a `fault` where it holds something else."""
+    """Return the dump that `data` holds, as a pickle or as JSON; with a `fault` where it holds something else."""
     try:
         value = _json_value(data) if data[:1] in (b"{", b" ", b"\n") else read_pickle(data)
         return _dump(value, rank, taken)
@@ -141,7 +142,7 @@ def _dump(value: Any, rank: int, taken: float | None) -> Dump:
 
 
 def _entry(value: Mapping[Any, Any]) -> Entry | None:
-    """The entry; None for one that tells neither its group nor its number."""
+    """Return the entry; None for one that tells neither its group nor its number."""
     group = value.get("process_group")
     seq, p2p_seq = plain_number(value.get("collective_seq_id")), plain_number(value.get("p2p_seq_id"))
     if not isinstance(group, (list, tuple)) or len(group) != 2 or (seq < 0 and p2p_seq < 0):
@@ -196,12 +197,13 @@ def _items(value: Any, most: int) -> Any:
 
 
 def plain_number(value: Any) -> int:
-    """The whole number; -1 for anything else."""
+    """Return the whole number; -1 for anything else."""
     return value if type(value) is int and 0 <= value < _LARGEST else -1
 
 
 def plain_text(value: Any) -> str:
-    """A text fit for any terminal, cut where it is too long; "" for anything that is none. Numbers count as texts."""
+    """Return a text fit for any terminal, cut where it is too long; "" for anything that is none. Numbers count as
+    texts."""
     said = str(value) if type(value) is int and abs(value) < _LARGEST else value
     if not isinstance(said, str):
         return ""

@@ -28,7 +28,7 @@ class NotReadable(Exception):
 
 
 def read_pickle(data: bytes) -> Any:
-    """The value that `data` is a pickle of. NotReadable for everything else."""
+    """Return the value that `data` is a pickle of. NotReadable for everything else."""
     if len(data) > MOST_BYTES:
         raise NotReadable(f"is longer than {MOST_BYTES >> 20} MiB")
     try:

@@ -27,18 +27,18 @@ class Group(NamedTuple):
     unseen: tuple[int, ...]
 
     def last(self, rank: int) -> int:
-        """The number of the rank's last call; 0 where it has made none."""
+        """Return the number of the rank's last call; 0 where it has made none."""
         return max(self.calls[rank], default=0)
 
     def shared(self) -> list[int]:
-        """The numbers that every record holds, ascending: older ones may be overwritten in some."""
+        """Return the numbers that every record holds, ascending: older ones may be overwritten in some."""
         every = [set(calls) for calls in self.calls.values()]
         return sorted(set.intersection(*every)) if every else []
 
 
 def groups_of(dumps: Sequence[Dump], world_size: int) -> list[Group]:
-    """The groups in which a call is recorded, that of all ranks first. Where nothing tells a group's ranks, one that
-    has made no call in it is not known to belong to it."""
+    """Return the groups in which a call is recorded, that of all ranks first. Where nothing tells a group's ranks, one
+    that has made no call in it is not known to belong to it."""
     found: dict[tuple[str, str, tuple[int, ...]], dict[int, dict[int, list[Entry]]]] = {}
     names: dict[tuple[str, str], str] = {}
     configured = _configured(dumps)
@@ -67,7 +67,7 @@ def _configured(dumps: Iterable[Dump]) -> dict[str, set[tuple[int, ...]]]:
 def _members(
     dump: Dump, group: str, title: str, configured: Mapping[str, set[tuple[int, ...]]], world_size: int
 ) -> tuple[int, ...]:
-    """The ranks of the group; none where only the entries tell them."""
+    """Return the ranks of the group; none where only the entries tell them."""
     if title == WHOLE_WORLD:
         return tuple(range(world_size))
     own = dump.members.get(group, ()) if group else ()
@@ -111,7 +111,7 @@ class Ends:
                     self._by_retirement.add(entry.backend)
 
     def have(self, entries: Iterable[Entry]) -> bool | None:
-        """Whether all of these have ended; None where the records do not tell."""
+        """Return whether all of these have ended; None where the records do not tell."""
         ended = [self._has(entry) for entry in entries]
         return None if None in ended else all(ended)
 
@@ -131,7 +131,7 @@ def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
 
 
 def elements(size: Iterable[int]) -> int:
-    """The elements of a tensor of this size."""
+    """Return the elements of a tensor of this size."""
     count = 1
     for each in size:
         count *= each
@@ -139,5 +139,5 @@ def elements(size: Iterable[int]) -> int:
 
 
 def own_frame(entry: Entry) -> tuple[str, int, str] | None:
-    """The innermost place that is not PyTorch's own; None where there is none."""
+    """Return the innermost place that is not PyTorch's own; None where there is none."""
     return next((frame for frame in entry.frames if frame[0] and "/torch/" not in frame[0]), None)

@@ -95,7 +95,7 @@ def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
 
 
 def _remark(dumps: Iterable[Dump], readable: set[int], world_size: int) -> str:
-    """The dumps that are not there, as the end of a sentence."""
+    """Return the dumps that are not there, as the end of a sentence."""
     missing = sorted(set(range(world_size)) - readable)
     faults = {dump.rank: dump.fault for dump in dumps if dump.fault and dump.fault != "is missing"}
     absent = [rank for rank in missing if rank not in faults]
@@ -131,7 +131,7 @@ def _are_ahead(group: Group, low: int) -> bool:
 def _in_shared_call(
     group: Group, seq: int, entries: Mapping[int, tuple[Entry, ...]], ended: Mapping[int, bool | None]
 ) -> _Problem | None:
-    """The problem of a call that all ranks have entered and not all have left."""
+    """Return the problem of a call that all ranks have entered and not all have left."""
     stuck = tuple(sorted(rank for rank in ended if not ended[rank]))
     left = tuple(sorted(rank for rank in ended if ended[rank]))
     kinds = {rank: signature(each) for rank, each in entries.items()}
@@ -146,7 +146,7 @@ def _in_shared_call(
 
 
 def _before_entry(group: Group, low: int, ends: Ends) -> _Problem:
-    """The problem of the first call that some have entered and others have not."""
+    """Return the problem of the first call that some have entered and others have not."""
     absent = tuple(sorted(rank for rank in group.calls if group.last(rank) == low))
     ahead = sorted(set(group.calls) - set(absent))
     stuck = tuple(rank for rank in ahead if _waits(group.calls[rank], low, ends))
@@ -224,7 +224,7 @@ def _other_order(problems: Sequence[_Problem], seen: set[int]) -> list[Finding]:
 
 
 def _difference(odd: Sequence[Entry], usual: Sequence[Entry]) -> str:
-    """The odd call in words that tell it from the usual one."""
+    """Return the odd call in words that tell it from the usual one."""
     mine, other = odd[0], usual[0]
     if mine.op != other.op or len(odd) != len(usual):
         return mine.op or "another call"
@@ -241,7 +241,8 @@ def _place(calls: Iterable[Sequence[Entry]]) -> tuple[str, int, str] | None:
 
 
 def _without_repetition(findings: Iterable[Finding]) -> list[Finding]:
-    """The first finding of each kind and ranks, which is the earliest; who waits elsewhere for them is told with it."""
+    """Return the first finding of each kind and ranks, which is the earliest; who waits elsewhere for them is told with
+    it."""
     found: dict[tuple[str | None, tuple[int, ...]], Finding] = {}
     elsewhere: dict[tuple[str | None, tuple[int, ...]], set[int]] = {}
     for each in findings:

@@ -18,8 +18,8 @@ _ROOTED = re.compile(r"_?(?:broadcast|reduce|gather|scatter)\w*")
 
 
 def is_of_one_group(wait: Wait) -> bool:
-    """Whether nothing shows that fewer than all ranks take part in the call, or leave it at different times. A line
-    that nobody could read shows nothing, and is not enough."""
+    """Return whether nothing shows that fewer than all ranks take part in the call, or leave it at different times. A
+    line that nobody could read shows nothing, and is not enough."""
     text = wait.user_frame.text if wait.user_frame is not None else ""
     is_of_some = _POINT_TO_POINT.fullmatch(wait.call) or _ROOTED.fullmatch(wait.call) or _SOME_RANKS.search(text)
     return wait.kind == COLLECTIVE and bool(text) and not is_of_some

@@ -71,12 +71,13 @@ class Wait(NamedTuple):
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is Python's own, a package's, or a program's that starts scripts. What has no file counts, too."""
+    """Return whether a file is Python's own, a package's, or a program's that starts scripts. What has no file counts,
+    too."""
     return not file or _LIBRARY.search(file) is not None
 
 
 def user_frame_of(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame of the user's own code."""
+    """Return the innermost frame of the user's own code."""
     return next((frame for frame in frames if not is_library(frame.file)), None)
 
 
@@ -119,12 +120,13 @@ def wait_of(stack: ThreadStack | None) -> Wait:
 
 
 def is_native(stack: ThreadStack) -> bool:
-    """Whether a thread computes without Python's lock: in native code, which may be that which asks a device."""
+    """Return whether a thread computes without Python's lock: in native code, which may be that which asks a device."""
     return stack.active is True and stack.holds_gil is False
 
 
 def work_of(stack: ThreadStack) -> LongWork | None:
-    """The checkpoint or the compilation that a thread is at; None for one that waits for other ranks within it."""
+    """Return the checkpoint or the compilation that a thread is at; None for one that waits for other ranks within
+    it."""
     if wait_of(stack).kind in (COLLECTIVE, START):
         return None
     called = called_frames(stack.frames)
@@ -132,7 +134,8 @@ def work_of(stack: ThreadStack) -> LongWork | None:
 
 
 def may_wait_for_children(stacks: RankStacks) -> bool:
-    """Whether the main thread waits for other processes of the same rank, or compiles, which those may do for it."""
+    """Return whether the main thread waits for other processes of the same rank, or compiles, which those may do for
+    it."""
     thread = stacks.main_thread
     work = work_of(thread) if thread is not None else None
     return wait_of_process(stacks).kind in FOR_CHILDREN or (work is not None and work.what == COMPILES)
@@ -155,8 +158,9 @@ def wait_of_process(stacks: RankStacks) -> Wait:
 
 
 def _wait_by_frame(frame: Frame, stack: ThreadStack) -> tuple[str, str] | None:
-    """The kind and the call. Autograd waits in C++ for the collectives of DistributedDataParallel, and computes there,
-    or waits for a device, as well: which of these, only a source tells that knows whether the thread computes."""
+    """Return the kind and the call. Autograd waits in C++ for the collectives of DistributedDataParallel, and computes
+    there, or waits for a device, as well: which of these, only a source tells that knows whether the thread computes.
+    """
     if frame.name == "_engine_run_backward" and _BACKWARD.search(frame.file):
         if stack.active:
             return (DEVICE, BACKWARD) if is_native(stack) else None
@@ -175,7 +179,7 @@ def _wait_by_rules(frame: Frame) -> tuple[str, str] | None:
 
 
 def wait_by_line(text: str) -> tuple[str | None, str]:
-    """The kind of a line's call of C, and the call; None and "" where no rule finds one."""
+    """Return the kind of a line's call of C, and the call; None and "" where no rule finds one."""
     code = text.partition("#")[0]
     for rule in LINE_RULES:
         match = rule.line.search(code)

@@ -27,7 +27,7 @@ class LongWork(NamedTuple):
 
 
 def _frames(what: str, file: str, function: str, call: str) -> FrameRule:
-    """A call that ends with a dot stands before the function's own name."""
+    """Return a call that ends with a dot stands before the function's own name."""
     return FrameRule(what, re.compile(file), re.compile(function), call)
 
 
@@ -132,17 +132,18 @@ def _work_by_frame(frame: Frame) -> LongWork | None:
 
 
 def innermost_work(frames: Sequence[Frame]) -> int:
-    """The index of the innermost frame of such work; that after the last where there is none."""
+    """Return the index of the innermost frame of such work; that after the last where there is none."""
     return next((index for index, frame in enumerate(frames) if _work_by_frame(frame) is not None), len(frames))
 
 
 def work_of_frames(frames: Sequence[Frame]) -> LongWork | None:
-    """The work that these frames are in, by the outermost of them: `Trainer.save_model` rather than `torch.save`."""
+    """Return the work that these frames are in, by the outermost of them: `Trainer.save_model` rather than
+    `torch.save`."""
     return next((found for found in map(_work_by_frame, reversed(frames)) if found is not None), None)
 
 
 def work_of_line(text: str) -> LongWork | None:
-    """The work that a line of the user's own does by a call of C."""
+    """Return the work that a line of the user's own does by a call of C."""
     for rule in LINE_RULES:
         match = rule.line.search(text.partition("#")[0])
         if match is not None:
@@ -151,5 +152,5 @@ def work_of_line(text: str) -> LongWork | None:
 
 
 def work_of_program(command: str) -> LongWork | None:
-    """The work of a child, by its program's name as the kernel has it."""
+    """Return the work of a child, by its program's name as the kernel has it."""
     return LongWork(COMPILES, command) if _COMPILERS.fullmatch(command) else None

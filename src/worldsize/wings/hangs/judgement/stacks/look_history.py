@@ -40,7 +40,7 @@ class LookSummary(NamedTuple):
 
 
 def summary_of(at: float, looks: Mapping[int, RankLook]) -> LookSummary:
-    """The summary of a look at time `at`."""
+    """Return the summary of a look at time `at`."""
     ranks = {
         rank: RankSummary(each.activity, _digest(each.own), _digest(each.exact), each.is_pure, each.spent)
         for rank, each in looks.items()
@@ -68,8 +68,8 @@ def seconds_in_place(rank: int, looks: Sequence[LookSummary], limit: float) -> f
 
 
 def _latest(rank: int, looks: Sequence[LookSummary], activity: str, place: str) -> list[LookSummary]:
-    """The latest looks, the oldest first, in which the rank did this in one place, which is `own` or `exact`; of one at
-    its device, those since which no other thread has shown that it goes on."""
+    """Return the latest looks, the oldest first, in which the rank did this in one place, which is `own` or `exact`; of
+    one at its device, those since which no other thread has shown that it goes on."""
     found: list[LookSummary] = []
     known = ""
     for look in reversed(looks):

@@ -110,8 +110,8 @@ def activity_of(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str,
 
 
 def _is_kept_waiting(first: RankStacks, last: RankStacks, share: float) -> bool:
-    """Whether the main thread would run, but others have the processor: it is ready whenever it is looked at, or once,
-    and has used some time without waiting for anything."""
+    """Return whether the main thread would run, but others have the processor: it is ready whenever it is looked at, or
+    once, and has used some time without waiting for anything."""
     if first.state == last.state == "R":
         return True
     is_sleepless = _woken(first, last) <= _expected(last.time - first.time)
@@ -166,7 +166,8 @@ def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
 
 
 def spent_beside(samples: Samples, wait: Wait) -> float:
-    """The seconds of CPU that those threads have used so far which use none while a device lets the rank wait."""
+    """Return the seconds of CPU that those threads have used so far which use none while a device lets the rank
+    wait."""
     found = [each.ticks for each in samples.last.work if wait.call != BACKWARD and _is_autograds(each)]
     if _sleeps(samples.last) and samples.last.work:
         found.append(samples.last.work[0].ticks)
@@ -174,7 +175,7 @@ def spent_beside(samples: Samples, wait: Wait) -> float:
 
 
 def has_gone_on(spent: float, seconds: float) -> bool:
-    """Whether threads that wait use less CPU in so many seconds."""
+    """Return whether threads that wait use less CPU in so many seconds."""
     return spent > max(IDLE_TIME, IDLE * seconds) - 1e-6
 
 
@@ -183,7 +184,7 @@ def _has_used(share: float | None, seconds: float) -> bool:
 
 
 def _sleeps(stacks: RankStacks) -> bool:
-    """Whether the main thread waits in the kernel."""
+    """Return whether the main thread waits in the kernel."""
     return stacks.state == "S"
 
 
@@ -192,14 +193,14 @@ def _is_autograds(work: ThreadWork) -> bool:
 
 
 def _share(samples: Samples, is_wanted: Callable[[ThreadWork], bool]) -> float | None:
-    """The CPU time of some threads, in cores; None where that is not known."""
+    """Return the CPU time of some threads, in cores; None where that is not known."""
     first, last = (each._replace(work=tuple(filter(is_wanted, each.work))) for each in (samples.first, samples.last))
     return computing_share(first, last, samples.hertz)
 
 
 def _is_busy_beside(samples: Samples, wait: Wait) -> bool:
-    """Whether threads other than the main one compute. Beside a call of PyTorch those that Python does not know do not
-    count, which spin for NCCL; but for autograd's."""
+    """Return whether threads other than the main one compute. Beside a call of PyTorch those that Python does not know
+    do not count, which spin for NCCL; but for autograd's."""
     last = samples.last
     thread = last.main_thread
     others = {each.id for each in last.work[1:]}
@@ -212,7 +213,7 @@ def _is_busy_beside(samples: Samples, wait: Wait) -> bool:
 
 
 def line_of(frame: Frame | None) -> tuple[str, int] | None:
-    """The file and the line of a frame."""
+    """Return the file and the line of a frame."""
     return (frame.file, frame.line) if frame is not None else None
 
 
@@ -221,7 +222,7 @@ def _expected(seconds: float) -> float:
 
 
 def _woken(first: RankStacks, last: RankStacks) -> int:
-    """How often the main thread has begun to wait between the samples."""
+    """Return how often the main thread has begun to wait between the samples."""
     return last.waits[0] - first.waits[1] if len(first.waits) == len(last.waits) == 2 else 0
 
 

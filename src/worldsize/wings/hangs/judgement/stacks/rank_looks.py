@@ -136,8 +136,8 @@ def _frames(stacks: RankStacks) -> tuple[Frame, ...]:
 
 
 def _is_pure(stacks: RankStacks) -> bool:
-    """Whether Python itself runs in the user's own code: its thread holds Python's lock, or has run on while it was
-    read, at a line in which no call of C is seen."""
+    """Return whether Python itself runs in the user's own code: its thread holds Python's lock, or has run on while it
+    was read, at a line in which no call of C is seen."""
     thread = stacks.main_thread
     if thread is None or not thread.frames or is_library(thread.frames[0].file):
         return False
@@ -146,7 +146,7 @@ def _is_pure(stacks: RankStacks) -> bool:
 
 
 def _inside(stacks: RankStacks, wait: Wait) -> Wait | None:
-    """The call of several ranks that the user's innermost code was called from."""
+    """Return the call of several ranks that the user's innermost code was called from."""
     thread = stacks.main_thread
     if thread is None or wait.user_frame is None:
         return None
@@ -181,8 +181,8 @@ def _place(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Fr
 
 
 def _work(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> LongWork | None:
-    """The long work that the rank is at: its main thread, or the thread or child that this waits for. A rank that waits
-    in a call of several ranks, or for a file that another process locks, is at none."""
+    """Return the long work that the rank is at: its main thread, or the thread or child that this waits for. A rank
+    that waits in a call of several ranks, or for a file that another process locks, is at none."""
     thread = stacks.main_thread
     if thread is None or wait.kind in (COLLECTIVE, START) or wait.call == LOCK_FILE:
         return None
@@ -205,5 +205,5 @@ def _place_in_child(child: RankStacks) -> Frame | None:
 
 
 def activities(looks: Mapping[int, RankLook], *kinds: str) -> tuple[int, ...]:
-    """The ranks that do one of these, ascending."""
+    """Return the ranks that do one of these, ascending."""
     return tuple(sorted(rank for rank, each in looks.items() if each.activity in kinds))

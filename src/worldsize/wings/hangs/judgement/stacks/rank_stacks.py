@@ -115,7 +115,7 @@ def parse_stacks_line(line: str | bytes) -> RankStacks | None:
 
 
 def parse_py_spy(text: str | bytes) -> tuple[ThreadStack, ...]:
-    """The threads in the output of `py-spy dump --json`; none for anything else."""
+    """Return the threads in the output of `py-spy dump --json`; none for anything else."""
     try:
         found = json.loads(text) if len(text) <= _MOST_CHARACTERS else None
     except PARSE_ERRORS:
@@ -151,7 +151,7 @@ def _number(value: Any) -> int | None:
 
 
 def parse_faulthandler(text: str) -> tuple[tuple[ThreadStack, ...], ...]:
-    """The dumps in a file that faulthandler has written to, the oldest first; each with at least one thread.
+    """Return the dumps in a file that faulthandler has written to, the oldest first; each with at least one thread.
 
     Within a dump an empty line stands before each thread but the first; so a thread right after another line, or one
     that the dump has already, begins a new dump. Python lists its threads from the newest to the oldest, which is the
@@ -216,27 +216,28 @@ def parse_thread_stat(number: int, data: bytes) -> ThreadWork | None:
 
 
 def parse_proc(pid: int, stats: Mapping[int, bytes]) -> tuple[ThreadWork, ...]:
-    """The threads of a process by their numbers' files `stat`; the first thread comes first, what is damaged is left
-    out."""
+    """Return the threads of a process by their numbers' files `stat`; the first thread comes first, what is damaged is
+    left out."""
     order = sorted(stats, key=lambda number: (number != pid, number))[:_MOST_THREADS]
     found = [parse_thread_stat(number, stats[number]) for number in order]
     return tuple(each for each in found if each is not None)
 
 
 def parse_waits(data: bytes) -> int | None:
-    """How often a thread has begun to wait, by its file `status`; None where that does not tell."""
+    """Return how often a thread has begun to wait, by its file `status`; None where that does not tell."""
     match = re.search(rb"^voluntary_ctxt_switches:\s*(\d{1,18})$", data, re.MULTILINE)
     return int(match[1]) if match is not None else None
 
 
 def parse_moved(data: bytes) -> int | None:
-    """The bytes that a process has read and written, by its file `io`: also those that caches and most file servers do
-    not count; None where that does not tell."""
+    """Return the bytes that a process has read and written, by its file `io`: also those that caches and most file
+    servers do not count; None where that does not tell."""
     found = re.findall(rb"^[rw]char: (\d{1,18})$", data, re.MULTILINE)
     return sum(map(int, found)) if found else None
 
 
 def parse_wait_channel(data: bytes) -> str:
-    """The function that `/proc/PID/wchan` names; "" for a thread that runs, and where the kernel does not tell."""
+    """Return the function that `/proc/PID/wchan` names; "" for a thread that runs, and where the kernel does not
+    tell."""
     text = data[:_COMMAND_BYTES].decode("ascii", "replace").strip()
     return text if re.fullmatch(r"[A-Za-z_][\w.]*", text) else ""

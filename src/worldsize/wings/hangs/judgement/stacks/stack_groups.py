@@ -72,9 +72,9 @@ class StackGroup(NamedTuple):
 
 
 def group_ranks(found: Iterable[RankStacks]) -> tuple[StackGroup, ...]:
-    """The groups, the smallest first, of the processes that are no other's children. Two stacks are equal when the
-    functions, files and lines of all frames of their main threads are, and whether somebody has stopped the process;
-    without a stack, when the states and what the kernel waits in are."""
+    """Return the groups, the smallest first, of the processes that are no other's children. Two stacks are equal when
+    the functions, files and lines of all frames of their main threads are, and whether somebody has stopped the
+    process; without a stack, when the states and what the kernel waits in are."""
     groups: dict[tuple[object, ...], list[RankStacks]] = {}
     for each in found:
         if each.parent is None:
@@ -113,8 +113,8 @@ def compare_samples(before: RankStacks, after: RankStacks) -> str | None:
 
 
 def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float | None:
-    """The CPU time that a process has used between two looks, in cores; None where that is not known. `hertz`: clock
-    ticks in a second. A thread that has begun or ended in between does not count."""
+    """Return the CPU time that a process has used between two looks, in cores; None where that is not known. `hertz`:
+    clock ticks in a second. A thread that has begun or ended in between does not count."""
     seconds = after.time - before.time
     known = {work.id: work.ticks for work in before.work}
     used = [work.ticks - known[work.id] for work in after.work if work.id in known]
@@ -124,7 +124,7 @@ def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float 
 
 
 def group_line(group: StackGroup) -> str:
-    """The group for people, such as "ranks 0-2,4: wait in all_reduce at train.py:41 in main"."""
+    """Return the group for people, such as "ranks 0-2,4: wait in all_reduce at train.py:41 in main"."""
     words = process_words(group.example)
     return f"{_ranks_words(group.ranks)}: {words if len(group.ranks) == 1 else words_of_several(words)}"
 

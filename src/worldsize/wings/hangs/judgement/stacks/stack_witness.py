@@ -86,7 +86,7 @@ def judge_stacks(
     silent: float | None = None,
     idle: Collection[int] = (),
 ) -> StackJudgement:
-    """The judgement of a look.
+    """Return the judgement of a look.
 
     before, after  the two samples: all processes of all ranks of all nodes
     limit          seconds of silence after which a run is looked at
@@ -144,8 +144,8 @@ def _long_work_text(ranks: Sequence[int], looks: Mapping[int, RankLook]) -> str:
 
 
 def _without_work(looks: Mapping[int, RankLook]) -> dict[int, RankLook]:
-    """The looks, of ranks that have been at work for too long as what they do otherwise. One that computes without
-    Python's lock, while others wait for their devices, may do so as well: what it does is not known."""
+    """Return the looks, of ranks that have been at work for too long as what they do otherwise. One that computes
+    without Python's lock, while others wait for their devices, may do so as well: what it does is not known."""
     has_devices = any(each.wait.kind == DEVICE for each in looks.values())
     found = {}
     for rank, each in looks.items():
@@ -198,8 +198,8 @@ def _not_entered(
 
 
 def _kept_in(look: RankLook, others: Iterable[int], looks: Mapping[int, RankLook]) -> str:
-    """The call that it is in and all others have left: it is stopped there, or its own code is called within it; "" for
-    none."""
+    """Return the call that it is in and all others have left: it is stopped there, or its own code is called within it;
+    "" for none."""
     within = look.wait if look.activity == STOPPED and look.wait.kind == COLLECTIVE else look.inside
     if within is None or within.user_frame is None:
         return ""
@@ -231,7 +231,7 @@ def _without_calls(
 
 
 def _waits_for_data(look: RankLook) -> bool:
-    """Whether it waits for files, which no other rank keeps from it, or for its loader."""
+    """Return whether it waits for files, which no other rank keeps from it, or for its loader."""
     return look.wait.kind == LOADER or (look.wait.kind == IO and look.wait.call not in _CONNECTIONS)
 
 
@@ -256,7 +256,7 @@ def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapp
 
 
 def _call(look: RankLook) -> tuple[str, tuple[str, int] | None]:
-    """The call that it waits in, and the user's line that has made it."""
+    """Return the call that it waits in, and the user's line that has made it."""
     return look.wait.call, line_of(look.wait.user_frame)
 
 
@@ -265,7 +265,7 @@ def _waits(ranks: Sequence[int]) -> str:
 
 
 def _call_of(ranks: Iterable[int], looks: Mapping[int, RankLook]) -> str:
-    """The call that most of the ranks wait in."""
+    """Return the call that most of the ranks wait in."""
     return Counter(looks[rank].wait.call for rank in ranks).most_common(1)[0][0]
 
 

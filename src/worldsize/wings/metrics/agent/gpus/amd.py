@@ -67,7 +67,7 @@ class AmdGpu:
 
 
 def amd_gpus(root: str = "/") -> list[AmdGpu]:
-    """The GPUs that tell how busy they are, in the order of their addresses on the bus."""
+    """Return the GPUs that tell how busy they are, in the order of their addresses on the bus."""
     at = os.path.join(root, "sys/class/drm")
     cards = [name for name in names_in(at) if name.startswith("card") and name[len("card") :].isdigit()]
     places = {os.path.realpath(os.path.join(at, name, "device")) for name in cards}

@@ -16,8 +16,8 @@ _VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
 
 
 def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
-    """Whether there is a device that the program of this folder may know: of NVIDIA, also under WSL, or AMD. Virtual
-    ones are none."""
+    """Return whether there is a device that the program of this folder may know: of NVIDIA, also under WSL, or AMD.
+    Virtual ones are none."""
     try:
         names = [] if environ.get(_VIRTUAL) else os.listdir(os.path.join(root, "dev"))
     except OSError:
@@ -26,8 +26,8 @@ def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
 
 
 def gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the first,
-    these are the ones."""
+    """Return the agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the
+    first, these are the ones."""
     if plan.gpus and plan.visible_devices and VISIBLE not in environ:
         return {**environ, VISIBLE: ",".join(map(str, range(plan.gpus)))}
     return environ

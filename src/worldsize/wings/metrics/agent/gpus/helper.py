@@ -70,8 +70,8 @@ class GpuHelper:
         return () if self._ended and self.gpus is None else self.gpus
 
     def read(self, patience: float) -> tuple[tuple[GpuSample, ...], float]:
-        """A reading of all GPUs, and the seconds of CPU that the process has taken for it. Waits at most `patience`
-        seconds; an answer that comes later is dropped, and nothing is asked before it has come."""
+        """Return a reading of all GPUs, and the seconds of CPU that the process has taken for it. Waits at most
+        `patience` seconds; an answer that comes later is dropped, and nothing is asked before it has come."""
         if not self.gpus or self._ended:
             return (), 0.0
         if self._asked and self._answer(0.0) is None:
@@ -86,8 +86,8 @@ class GpuHelper:
         return samples, max(0.0, self._cpu - before) if before else 0.0  # the start is not a reading's
 
     def poll(self) -> tuple[GpuSample, ...]:
-        """The reading that a former call has asked for; () where it has not come. Waits for nothing, and asks for the
-        next one."""
+        """Return the reading that a former call has asked for; () where it has not come. Waits for nothing, and asks
+        for the next one."""
         value = self._answer(0.0) if self._asked else None
         if self.gpus and not self._asked and not self._ended:
             self._ask()

@@ -82,7 +82,7 @@ class Nvml:
         self.count = min(count.value, _MOST_GPUS)
 
     def device(self, index: int) -> Device | None:
-        """The GPU of this number; None for one that does not answer."""
+        """Return the GPU of this number; None for one that does not answer."""
         handle = ctypes.c_void_p()
         if self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)):
             return Device(self._call, handle)
@@ -113,7 +113,7 @@ class Device:
         return Facts(self._text("nvmlDeviceGetUUID"), self._text("nvmlDeviceGetName"), memory and memory[0], mig)
 
     def read(self) -> Reading:
-        """The GPU since the last reading; where the driver keeps no history, as it is now."""
+        """Return the GPU since the last reading; where the driver keeps no history, as it is now."""
         busy, traffic = self._sampled(_BUSY_SAMPLES), self._sampled(_TRAFFIC_SAMPLES)
         power, memory = self._mean_power(), self._memory()
         rates = _Rates()
@@ -126,8 +126,8 @@ class Device:
         return Reading(_share(busy), memory and memory[1], power, _share(traffic))
 
     def processes(self) -> list[int] | None:
-        """The processes that compute on the GPU, as the first namespace of processes numbers them; None where the
-        driver cannot tell."""
+        """Return the processes that compute on the GPU, as the first namespace of processes numbers them; None where
+        the driver cannot tell."""
         count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
         if not self._ask("nvmlDeviceGetComputeRunningProcesses_v3", count, found):
             return None
@@ -143,7 +143,7 @@ class Device:
         return "".join(each for each in text.value.decode("utf-8", "replace") if each.isprintable())
 
     def _memory(self) -> tuple[int, int] | None:
-        """All of it, and what is used, in bytes."""
+        """Return all of it, and what is used, in bytes."""
         newer = _Memory2(version=ctypes.sizeof(_Memory2) | 2 << 24)
         if self._ask("nvmlDeviceGetMemoryInfo_v2", newer):
             return newer.total, newer.used
@@ -151,8 +151,8 @@ class Device:
         return (older.total, older.used) if self._ask("nvmlDeviceGetMemoryInfo", older) else None
 
     def _sampled(self, what: int) -> float | None:
-        """The mean of the driver's own samples since the last call, about six in a second; it keeps those of some 20
-        seconds. None where it has none."""
+        """Return the mean of the driver's own samples since the last call, about six in a second; it keeps those of
+        some 20 seconds. None where it has none."""
         kind, count, seen = ctypes.c_int(), ctypes.c_uint(), self._seen[what]
         words = self._handle, ctypes.c_int(what), ctypes.c_ulonglong(seen), ctypes.byref(kind)
         if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), None) or not count.value:

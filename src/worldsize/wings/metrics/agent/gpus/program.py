@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
-    """A reading of all of them, as it is said."""
+    """Return a reading of all of them, as it is said."""
     found = [(gpu, gpu.device.read(), gpu.device.processes()) for gpu in gpus]
     return {
         "gpus": [(gpu.number, *reading[:3]) for gpu, reading, _ in found],
@@ -77,8 +77,8 @@ def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
 
 
 def find_gpus(environ: Mapping[str, str]) -> list[Found]:
-    """The GPUs that a program with this environment sees: NVIDIA's, else AMD's. Where the environment names some of
-    AMD's, they are told only if these are all: the order in which it counts is not the kernel's."""
+    """Return the GPUs that a program with this environment sees: NVIDIA's, else AMD's. Where the environment names some
+    of AMD's, they are told only if these are all: the order in which it counts is not the kernel's."""
     nvidia = _nvidia()
     if nvidia:
         return visible_gpus(nvidia, environ.get(VISIBLE))

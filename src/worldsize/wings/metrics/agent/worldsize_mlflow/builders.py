@@ -19,7 +19,7 @@ _SCHEME = "file://"
 
 
 def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> Any:
-    """The tracking store of this place."""
+    """Return the tracking store of this place."""
     from mlflow.store.tracking.file_store import FileStore
 
     if not _is_of_run(store_uri):
@@ -37,7 +37,7 @@ def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> 
 
 
 def build_registry(store_uri: str, **_: Any) -> Any:
-    """The registry of models of this place: one of its own for a rank that writes nothing."""
+    """Return the registry of models of this place: one of its own for a rank that writes nothing."""
     from mlflow.store.model_registry.file_store import FileStore
 
     is_private = _is_of_run(store_uri) and not is_first_rank()
@@ -45,7 +45,7 @@ def build_registry(store_uri: str, **_: Any) -> Any:
 
 
 def build_artifacts(artifact_uri: str, *others: Any, **named: Any) -> Any:
-    """The artifacts of this place: those of the run are read by all ranks and written by rank 0."""
+    """Return the artifacts of this place: those of the run are read by all ranks and written by rank 0."""
     from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
     repository = LocalArtifactRepository(artifact_uri, *others, **named)
@@ -59,7 +59,7 @@ def _write_nothing(*_: Any, **__: Any) -> None:
 
 
 def _runs_place() -> str:
-    """The `mlruns` of this run; empty outside one."""
+    """Return the `mlruns` of this run; empty outside one."""
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     return os.path.join(root, "mlruns") if root else ""
 

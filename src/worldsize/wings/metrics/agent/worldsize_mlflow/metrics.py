@@ -89,7 +89,7 @@ class MetricWriter:
             self._writing.release()
 
     def _taken(self) -> dict[str, list[str]]:
-        """The lines of each file, no longer queued."""
+        """Return the lines of each file, no longer queued."""
         found: dict[str, list[str]] = {path: [line] for path, line in list(self._newest.items())}
         self._newest.clear()
         for _ in range(len(self._queue)):  # others may add sooner than this takes

@@ -17,13 +17,14 @@ _RANKS = ("WORLDSIZE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI
 
 
 def is_first_rank() -> bool:
-    """Whether this process has rank 0 in every count that it knows: a launcher inside a rank counts for itself."""
+    """Return whether this process has rank 0 in every count that it knows: a launcher inside a rank counts for
+    itself."""
     return all(os.environ.get(name, "0") in ("", "0") for name in _RANKS)
 
 
 @lru_cache(maxsize=None)
 def private_root() -> str:
-    """A directory on the node that is gone after this process."""
+    """Return a directory on the node that is gone after this process."""
     path = tempfile.mkdtemp(prefix="worldsize-mlflow-")
     atexit.register(_remove, path, os.getpid())
     return path

@@ -67,8 +67,8 @@ class RunStore:
         return super()._create_experiment_with_id(name, experiment_id, artifact_uri, tags)  # type: ignore[misc]
 
     def create_run(self, experiment_id: Any, user_id: Any, start_time: Any, tags: Any, run_name: Any) -> Any:
-        """A run of this name, or that of an earlier attempt that was made in its place, which goes on. A run with a
-        parent is always another one."""
+        """Return a run of this name, or that of an earlier attempt that was made in its place, which goes on. A run
+        with a parent is always another one."""
         if any(tag.key == _PARENT for tag in tags or ()):
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         experiment = experiment_id or _DEFAULT
@@ -90,7 +90,7 @@ class RunStore:
             _ids.next = None
 
     def _next_run_id(self, experiment: str) -> str:
-        """The first that no process of this rank has taken in this attempt."""
+        """Return the first that no process of this rank has taken in this attempt."""
         for number in range(_MOST_RUNS):
             run_id = _digest("run", os.environ.get("WORLDSIZE_RUN_ID", ""), experiment, str(number))
             if run_id not in self._opened and (self._is_private or claim(run_id)):
@@ -251,7 +251,7 @@ _ids = _Ids()
 
 
 def make_store(root: str, shared: str, uri: str) -> Any:
-    """A store with this root, for a run whose `mlruns` is `shared` and is told to MLflow as `uri`. OSError."""
+    """Return a store with this root, for a run whose `mlruns` is `shared` and is told to MLflow as `uri`. OSError."""
     from mlflow.store.tracking import file_store
 
     file_store.uuid = _ids

@@ -120,7 +120,7 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 works, which torch finds out by beginning CUDA."""
+    """Return whether bfloat16 works, which torch finds out by beginning CUDA."""
     if devices.count():
         devices.begin_cuda()
     return devices.count() > 0

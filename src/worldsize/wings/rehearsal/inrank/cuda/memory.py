@@ -20,7 +20,7 @@ _BLOCK = 2 * 1024**2
 
 
 def memory_allocated(device: Any = None) -> int:
-    """The bytes of all tensors on a device; 0 before CUDA has begun, which the question leaves so."""
+    """Return the bytes of all tensors on a device; 0 before CUDA has begun, which the question leaves so."""
     if not devices.has_begun():
         return 0
     index = devices.valid_device(device)

@@ -51,7 +51,7 @@ def _public_modules() -> list[Any]:
 
 
 def _is_nccl_possible(tensors: Any) -> bool:
-    """Whether NCCL could work with these tensors: each on a GPU of its own."""
+    """Return whether NCCL could work with these tensors: each on a GPU of its own."""
     marks = [mark_of(each) for each in tensors]
     return None not in marks and CPU not in marks and len(set(marks)) == len(marks)
 

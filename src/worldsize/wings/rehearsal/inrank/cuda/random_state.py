@@ -67,7 +67,7 @@ def _valid_generator(device: Any) -> Any:
 
 
 def _later_generator(device: Any) -> Any:
-    """The generator of a device, without beginning CUDA: torch keeps what it is told until it begins."""
+    """Return the generator of a device, without beginning CUDA: torch keeps what it is told until it begins."""
     return _generators[devices.index_of(device)]
 
 

@@ -80,7 +80,7 @@ class Event:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """The milliseconds between two events, by the CPU's clock."""
+        """Return the milliseconds between two events, by the CPU's clock."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError(messages.EVENT_TIMING)
         if self._recorded is None or end_event._recorded is None:

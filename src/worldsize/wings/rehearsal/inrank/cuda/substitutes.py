@@ -15,8 +15,8 @@ def make_refusal(what: str) -> Callable[..., Any]:
 
 
 def make_substitute(original: Any, make: Callable[..., Any], instances: Any = ()) -> Any:
-    """A class that torch's own code takes for `original` (it looks at the bases), and annotations for a class. A call
-    of it calls `make`; its instances are those of the class `instances`, or of several."""
+    """Return a class that torch's own code takes for `original` (it looks at the bases), and annotations for a class. A
+    call of it calls `make`; its instances are those of the class `instances`, or of several."""
     members = {"__module__": original.__module__, "__doc__": make.__doc__}
     for name in ("priority_range", "from_ipc_handle"):
         if hasattr(instances, name):

@@ -39,7 +39,7 @@ def _make_setter(name: str) -> Callable[..., None]:
 
 
 def read_file(filename: Optional[str] = None) -> bool:
-    """Whether the file is there: what it holds is of no use here."""
+    """Return whether the file is there: what it holds is of no use here."""
     return os.path.isfile(filename or _settings["get_filename"])
 
 

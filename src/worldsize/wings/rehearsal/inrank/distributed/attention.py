@@ -29,7 +29,8 @@ def _is_spread_over_gpus(tensor: Any) -> bool:
 
 
 def _own_part(placement: Any, tensor: Any) -> Any:
-    """The placement where it splits batches or heads of which there are several; else the whole tensor on each rank."""
+    """Return the placement where it splits batches or heads of which there are several; else the whole tensor on each
+    rank."""
     is_split = placement.is_shard() and placement.dim < tensor.dim() - 2 and tensor.size(placement.dim) > 1
     return placement if is_split else torch.distributed.tensor.Replicate()
 

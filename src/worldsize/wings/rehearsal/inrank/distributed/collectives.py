@@ -115,7 +115,7 @@ def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_noted_down(group: Any) -> bool:
-    """Whether calls on the group are noted down, and made as one later: with averages, where gloo has them."""
+    """Return whether calls on the group are noted down, and made as one later: with averages, where gloo has them."""
     c10d: Any = torch.distributed.distributed_c10d
     noted = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", ())
     return (c10d._get_default_group() if group is None else group) in noted

@@ -43,7 +43,7 @@ def _check_sync_batch_norm(refuse: Any, self: Any, module: Any) -> None:
 
 
 def to_gpu(value: Any, index: int) -> Any:
-    """The value with all tensors inside on the GPU; those of unknown place are taken to be there."""
+    """Return the value with all tensors inside on the GPU; those of unknown place are taken to be there."""
     if isinstance(value, torch.Tensor):
         return put_mark(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -56,7 +56,8 @@ def to_gpu(value: Any, index: int) -> Any:
 
 
 def _module_gpu(said: Any) -> Optional[int]:
-    """The one GPU that the module is on; None for the CPU, or several. ValueError and RuntimeError as DDP has them."""
+    """Return the one GPU that the module is on; None for the CPU, or several. ValueError and RuntimeError as DDP has
+    them."""
     ids, output = said.get("device_ids"), said.get("output_device")
     marks = {CPU if mark_of(each) is None else mark_of(each) for each in said["module"].parameters()}
     if ids is not None and len(ids) > 1:

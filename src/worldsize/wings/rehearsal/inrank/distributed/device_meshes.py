@@ -26,7 +26,7 @@ def is_of_gpus(mesh: Any) -> bool:
 
 
 def _device_type_of(mesh: Any) -> str:
-    """The type that a mesh was made for; a part's is that of the whole, where torch keeps it."""
+    """Return the type that a mesh was made for; a part's is that of the whole, where torch keeps it."""
     whole = mesh.__dict__.get("_root_mesh")
     known = mesh.__dict__.get(_DEVICE_TYPE) or (whole is not None and whole.__dict__.get(_DEVICE_TYPE))
     return str(known or ("cuda" if _MeshState.cuda else "cpu"))

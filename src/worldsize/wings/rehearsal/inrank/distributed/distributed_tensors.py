@@ -28,12 +28,12 @@ def install(module: Any) -> None:
 
 
 def _place_of(tensor: Any) -> Optional[int]:
-    """The GPU of a tensor without a mark: torch's own code makes most of them."""
+    """Return the GPU of a tensor without a mark: torch's own code makes most of them."""
     return devices.current_index() if is_of_gpus(tensor.device_mesh) and not tensor.is_meta else None
 
 
 def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """The local part, or all of a tensor: where the tensor is, or else on this process's GPU."""
+    """Return the local part, or all of a tensor: where the tensor is, or else on this process's GPU."""
     found = original(self, *args, **kwargs)
     place = device_marks.place_of(self)
     if isinstance(found, torch.Tensor) and place is not None and mark_of(found) in (None, CPU):

@@ -47,14 +47,14 @@ def is_nccl(group: Any) -> bool:
 
 
 def has_cpu(group: Any) -> bool:
-    """Whether a group with nccl has a backend for the CPU's tensors, too."""
+    """Return whether a group with nccl has a backend for the CPU's tensors, too."""
     asked = _nccl_groups[name_of(group)]
     return "cpu:" in asked or (asked == _UNDEFINED and _is_undefined_for_all())
 
 
 def _is_undefined_for_all() -> bool:
-    """Whether a group made without a backend's name has backends for all devices, as in older versions of torch; in
-    newer ones it has one for the accelerator alone."""
+    """Return whether a group made without a backend's name has backends for all devices, as in older versions of torch;
+    in newer ones it has one for the accelerator alone."""
     c10d: Any = torch.distributed.distributed_c10d
     return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
 
@@ -160,7 +160,7 @@ def _check_world(said: Any) -> None:
 
 
 def _is_rank() -> bool:
-    """Whether this process is a rank, and not one that a rank has started."""
+    """Return whether this process is a rank, and not one that a rank has started."""
     import multiprocessing
 
     return multiprocessing.current_process().name == "MainProcess"

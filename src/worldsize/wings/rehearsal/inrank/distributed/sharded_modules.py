@@ -43,7 +43,7 @@ def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs
 
 
 def _make_default_mesh(dimensions: Any) -> Any:
-    """The mesh of all GPUs, which torch makes where a script names none."""
+    """Return the mesh of all GPUs, which torch makes where a script names none."""
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group()
     size = torch.distributed.get_world_size()
@@ -104,7 +104,8 @@ def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
 
 
 def _compute_gpu(device: Any, marks: Any) -> int:
-    """The GPU that computes: where the module is, or the current one. Raises ValueError where another is asked for."""
+    """Return the GPU that computes: where the module is, or the current one. Raises ValueError where another is asked
+    for."""
     asked: Optional[int] = None if device is None else devices.valid_device(device)
     placed = [mark for mark in marks if mark not in (None, CPU)]
     index = placed[0] if placed else devices.valid_index(None)

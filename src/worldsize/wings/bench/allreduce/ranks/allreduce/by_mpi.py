@@ -62,7 +62,7 @@ class MpiReducer(Reducer):
         return int(self._world.allreduce(sum(_differences(piece, right) for piece, right in found)))
 
     def _pieces(self, buffer: array[float], count: int, values: list[int]) -> Iterator[tuple[memoryview, memoryview]]:
-        """Each piece of the first `count` elements, and as many of `values`, which are repeated."""
+        """Yield each piece of the first `count` elements, and as many of `values`, which are repeated."""
         whole, repeated = memoryview(buffer)[:count], memoryview(array(self._code, values) * repeats(values))
         for start in range(0, count, len(repeated)):
             piece = whole[start : start + len(repeated)]

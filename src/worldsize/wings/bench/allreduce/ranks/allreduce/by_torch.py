@@ -63,7 +63,7 @@ class TorchReducer(Reducer):
         dist.all_reduce(self._part(count))
 
     def _part(self, count: int) -> torch.Tensor:
-        """The very same tensor as long as `count` stays: a new one for each all-reduce costs gloo time."""
+        """Return the very same tensor as long as `count` stays: a new one for each all-reduce costs gloo time."""
         if len(self._last) != count:
             self._last = self._buffer[:count]
         return self._last
@@ -80,7 +80,7 @@ class TorchReducer(Reducer):
         return int(self._reduced(wrong, dist.ReduceOp.SUM))
 
     def _pieces(self, part: torch.Tensor, values: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Each piece of `part`, and as many of `values`, which are repeated."""
+        """Yield each piece of `part`, and as many of `values`, which are repeated."""
         whole = torch.tensor(values, dtype=self._dtype, device=self._torch_device).repeat(repeats(values))
         for piece in part.split(len(whole)):
             yield piece, whole[: len(piece)]
@@ -116,7 +116,7 @@ class TorchReducer(Reducer):
 
 
 def choose_gpu(local_rank: int) -> int:
-    """The GPU of this rank. Ends a rank that has none of its own: NCCL cannot reduce two ranks on one GPU."""
+    """Return the GPU of this rank. Ends a rank that has none of its own: NCCL cannot reduce two ranks on one GPU."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus == 0:
         stop("all-reduce by nccl: torch sees no GPU on this node: --backend gloo, or an --environment with CUDA")

@@ -21,5 +21,5 @@ def sums(ranks: int) -> list[int]:
 
 
 def repeats(values: list[int]) -> int:
-    """How often `values` stand in a piece."""
+    """Return how often `values` stand in a piece."""
     return max(1, _ELEMENTS // len(values))

@@ -58,15 +58,15 @@ class Reducer:
         raise NotImplementedError
 
     def slowest(self, value: float) -> float:
-        """The largest of the ranks' values."""
+        """Return the largest of the ranks' values."""
         raise NotImplementedError
 
     def from_first(self, value: int) -> int:
-        """The first rank's value."""
+        """Return the first rank's value."""
         raise NotImplementedError
 
     def gather(self, text: str) -> list[str]:
-        """The texts of all ranks, in their order, each cut to 200 bytes at most."""
+        """Return the texts of all ranks, in their order, each cut to 200 bytes at most."""
         raise NotImplementedError
 
     def check_memory(self, size: int, buffers: int) -> None:
@@ -133,8 +133,8 @@ def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before
 def time_all_reduces(
     reducer: Reducer, reduce: Callable[[int], None], count: int, warm_ups: int, iterations: int
 ) -> tuple[float, int]:
-    """The mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is 0. The
-    first all-reduces connect ranks, and do not count."""
+    """Return the mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is
+    0. The first all-reduces connect ranks, and do not count."""
     reducer.zero(count)
     for _ in range(warm_ups):
         reduce(count)

@@ -36,20 +36,20 @@ def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
 
 
 def threads_of_share(share: str) -> int | None:
-    """How many threads this rank may have so that it has no more than in the largest world: what it was given for
-    itself, as one of so many ranks, cut to what it would be given there. None where it was given no number."""
+    """Return how many threads this rank may have so that it has no more than in the largest world: what it was given
+    for itself, as one of so many ranks, cut to what it would be given there. None where it was given no number."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     here, _, most = share.partition("/")
     return max(1, int(given) * int(here) // int(most)) if given.isdigit() else None
 
 
 def explain_missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error of a framework that this Python does not find, with what helps."""
+    """Return the error of a framework that this Python does not find, with what helps."""
     return ModuleNotFoundError(f"{error} for {sys.executable}; name a Python that has it: --environment DIR")
 
 
 def is_standard(arguments: argparse.Namespace) -> bool:
-    """Whether the network is the published one, on images of the published size."""
+    """Return whether the network is the published one, on images of the published size."""
     return (arguments.image_size, arguments.width) == (STANDARD_SIZE, STANDARD_WIDTH)
 
 

@@ -24,7 +24,7 @@ def time_blocks(
     sizes: list[int],
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """The seconds of each block."""
+    """Return the seconds of each block."""
     found = []
     synchronize()
     for size in sizes:

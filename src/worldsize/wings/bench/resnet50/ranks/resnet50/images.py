@@ -24,8 +24,8 @@ _COMPLETE = "complete"
 
 
 def list_images(directory: str) -> list[tuple[str, int]]:
-    """Each file with the number of its class, in one order on all nodes. Ends this rank where there is none, or where
-    it has more classes than the network has outputs."""
+    """Return each file with the number of its class, in one order on all nodes. Ends this rank where there is none, or
+    where it has more classes than the network has outputs."""
     try:
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         found = [
@@ -45,7 +45,7 @@ def list_images(directory: str) -> list[tuple[str, int]]:
 
 
 def _files(directory: str) -> list[str]:
-    """The names of files, and of links to some: whoever opens a pipe waits for ever."""
+    """Return the names of files, and of links to some: whoever opens a pipe waits for ever."""
     with os.scandir(directory) as entries:
         return [entry.name for entry in entries if entry.is_file()]
 

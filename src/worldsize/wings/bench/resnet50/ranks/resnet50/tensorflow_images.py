@@ -18,7 +18,7 @@ DEVIATION = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """A photograph's size: large shapes of colour, with noise as fine as a camera's."""
+    """Return a photograph's size: large shapes of colour, with noise as fine as a camera's."""
     shapes = tf.reshape(tf.constant(list(seed), tf.float32), (4, 4, 3))
     image = tf.image.resize(shapes, (height, width), method="bicubic") * 0.7 + tf.random.normal((height, width, 3)) * 12
     encoded: bytes = tf.io.encode_jpeg(tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8), quality=90).numpy()
@@ -32,7 +32,7 @@ def synthetic_batch(batch: int, size: int) -> tuple[Any, Any]:
 
 
 def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[int, int]) -> Any:
-    """An endless iterator of decoded batches of this rank's images. `world`: rank, and ranks."""
+    """Return an endless iterator of decoded batches of this rank's images. `world`: rank, and ranks."""
     files = [each for each in list_images(directory) if each[0].lower().endswith((".jpg", ".jpeg"))]
     if not files:
         stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured with those alone")

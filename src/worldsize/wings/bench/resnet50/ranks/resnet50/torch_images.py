@@ -32,7 +32,7 @@ def import_pillow() -> Any:
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """A photograph's size: large shapes of colour, with noise as fine as a camera's."""
+    """Return a photograph's size: large shapes of colour, with noise as fine as a camera's."""
     image = import_pillow()
     shapes = image.frombytes("RGB", (4, 4), seed).resize((width, height), 3)
     noise = image.effect_noise((width, height), 40).convert("RGB")
@@ -44,7 +44,7 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 def synthetic_batches(
     arguments: argparse.Namespace, device: torch.device, layout: torch.memory_format
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The same batch for ever."""
+    """Yield the same batch for ever."""
     shape = (arguments.batch, 3, arguments.image_size, arguments.image_size)
     images = torch.randn(shape, device=device).contiguous(memory_format=layout)
     labels = torch.randint(0, CLASSES, (arguments.batch,), device=device)

@@ -59,7 +59,7 @@ def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
 
 
 def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Module:
-    """The network on the device. Ends this rank where it is not the one that everybody measures."""
+    """Return the network on the device. Ends this rank where it is not the one that everybody measures."""
     torch.manual_seed(1)
     network = build_network(CLASSES, arguments.width)
     found = count_parameters(network)
@@ -167,7 +167,7 @@ def device_facts(device: torch.device, ranks: int) -> dict[str, Any]:
 
 
 def _has_tf32(device: torch.device) -> bool:
-    """Whether the GPU computes so, which NVIDIA's do since Ampere, and the person has not forbidden it."""
+    """Return whether the GPU computes so, which NVIDIA's do since Ampere, and the person has not forbidden it."""
     forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
     return bool(torch.version.cuda) and not forbidden and torch.cuda.get_device_capability(device)[0] >= 8
 
