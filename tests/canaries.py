@@ -80,7 +80,7 @@ class Canaries:
                 try:
                     data = path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else b""
                 except OSError:
-                    continue  # it has gone meanwhile
+                    continue  # it has removed in the meantime
                 found += ["%s: %s" % (path, word) for word in self._words(data)]
         return found
 

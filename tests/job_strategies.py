@@ -296,8 +296,8 @@ WRONG_KEYS = [
     ("services: {a: {type: tensorbord}}", "services.a.type: 'tensorbord' is none", "TensorBoard"),
     ("identity: {type: managd}", "identity.type: 'managd' is none", "managed"),
     ("limits: {timeuot: 3}", "limits.timeuot: is not a key of limits", "timeout"),
-    ("bind: nonee", "bind: 'nonee' is none of the values allowed", "none"),
-    ("conventions: [troch]", "conventions[0]: 'troch' is none of the values allowed", "torch"),
+    ("bind: nonee", "bind: 'nonee' is not one of the allowed values", "none"),
+    ("conventions: [troch]", "conventions[0]: 'troch' is not one of the allowed values", "torch"),
     ("inputs: {a: {type: uri_floder, path: x}}", "inputs.a.type: 'uri_floder' is none", "uri_folder"),
     ("distribution: {type: pytroch}", "distribution.type: 'pytroch' is none", "pytorch"),
 ]

@@ -43,7 +43,7 @@ class ExternalPart(NamedTuple):
         if not found:
             return None
         if len(found) > 1:
-            what = f"{self.what} {self.name} is brought by two packages: {' and '.join(map(_package_text, found))}"
+            what = f"{self.what} {self.name} is provided by two packages: {' and '.join(map(_package_text, found))}"
             raise self.error(what, self.where, "uninstall one")
         try:
             loaded = found[0].load()

@@ -43,7 +43,7 @@ def test_lines_are_folded_and_codes_gathered(place: Place) -> None:
     assert unfolded(result.lines) == ["node 0", "node 1", "node 2", "same", "same", "same"]
     assert {"0: node 0", "1: node 1", "2: node 2"} <= set(result.lines)
     which, *lines = result.err.splitlines()
-    assert run in which, "exec without RUN does not say which run it means"
+    assert run in which, "exec without RUN does not name its run"
     *trouble, one, other = (line.partition(" (")[0] for line in lines)
     assert (unfolded(trouble), one, other) == (["trouble"] * 3, "exit code 2 on node 1", "exit code 4 on node 2")
     result = place("exec", run, "--node", "0-1", "--", "sh", "-c", wait_for_nodes("two", 2) + script)

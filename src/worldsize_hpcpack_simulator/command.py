@@ -1,4 +1,4 @@
-"""simulate: a cluster to try a compute with, on this machine."""
+"""simulate: a simulated cluster on this machine."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("what", choices=["hpcpack"], help="the head node of an HPC Pack cluster, and its nodes")
     add = parser.add_argument
-    add("--nodes", metavar="N", type=_parse_count, default=4, help="how many nodes (default: 4)")
-    add("--port", metavar="PORT", type=_parse_port, default=0, help="of the head node (default: one that is free)")
+    add("--nodes", metavar="N", type=_parse_count, default=4, help="number of nodes (default: 4)")
+    add("--port", metavar="PORT", type=_parse_port, default=0, help="port of the head node (default: a free one)")
     add(
         "--share",
         metavar="DIR",
@@ -40,12 +40,23 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         help="the shared directory (default: hpcpack/share)",
     )
     add("--user", metavar="USER", default="HPC\\hpcadmin", help="the administrator (default: HPC\\hpcadmin)")
-    add("--password", metavar="TEXT", help=f"the administrator's (default: that of ${_PASSWORD}, or a new one)")
+    add("--password", metavar="TEXT", help=f"the administrator's password (default: ${_PASSWORD}, or a new one)")
     add(
         "--other-user", metavar="NAME:PASSWORD:ROLE", action="append", default=[], help="one more user; may be repeated"
     )
-    add("--generation", choices=["2016", "2019", "both"], default="both", help="whose paths are served (default: both)")
-    add("--delay", metavar="S", type=_parse_seconds, default=0.1, help="seconds in each passing state (default: 0.1)")
+    add(
+        "--generation",
+        choices=["2016", "2019", "both"],
+        default="both",
+        help="the versions the versions whose paths are served (default: both)",
+    )
+    add(
+        "--delay",
+        metavar="S",
+        type=_parse_seconds,
+        default=0.1,
+        help="seconds in each transitional state (default: 0.1)",
+    )
     add(
         "--cancel-grace",
         metavar="S",
@@ -61,9 +72,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_parse_days,
         default=30.0,
-        help="how long it holds; below 0: it has expired",
+        help="validity of the certificate; below 0: it has expired",
     )
-    add("--no-cached-credentials", action="store_true", help="a submission must bring its user name and password")
+    add("--no-cached-credentials", action="store_true", help="a submission must include its user name and password")
     add("--no-namespaces", action="store_true", help="nodes share this machine's names and paths")
     add("--requests", metavar="FILE", help="write a line for each request: method, path, status")
     parser.set_defaults(act=simulate)
@@ -114,7 +125,7 @@ def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, b
     else:
         made_up = False
     if not options.user.strip() or ":" in options.user:
-        raise UsageError(f"{options.user!r} is no name of a user", "--user", r"--user DOMAIN\name")
+        raise UsageError(f"{options.user!r} is not a user name", "--user", r"--user DOMAIN\name")
     asked = SimulatorOptions(
         share=os.path.abspath(options.share),
         account=Account(options.user, given, "Administrator"),
@@ -145,7 +156,7 @@ def _require_private_output() -> None:
         return
     kept = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
     if kept and (status.st_mode & 0o077 or not is_believed(status.st_uid)):
-        what = "a new password would be printed to a file that others can read"
+        what = "a new password would be printed to a file that other users can read"
         raise UsageError(what, "stdout", f"export {_PASSWORD}=… before, or umask 077")
 
 

@@ -16,7 +16,7 @@ from worldsize.trust.documents import write_document
 from worldsize_hpcpack_simulator.options import SimulatorOptions
 from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
 
-MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each start and removes it at its end."
+MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each start and removes it when it ends."
 
 
 class SimulatorPaths(NamedTuple):
@@ -40,9 +40,7 @@ def hold_share(share: str) -> Iterator[SimulatorPaths]:
         os.makedirs(share, exist_ok=True)
         lock = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise UsageError(
-            f"the share is no directory that can be used: {error.strerror}", share, "--share DIR"
-        ) from None
+        raise UsageError(f"the share is not a usable directory: {error.strerror}", share, "--share DIR") from None
     try:
         _lock(lock, place)
         try:

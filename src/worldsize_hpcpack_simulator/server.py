@@ -49,7 +49,7 @@ def _listen(port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise UsageError(f"port {port} cannot be had: {error.strerror}", "--port", "--port 0") from None
+        raise UsageError(f"port {port} is not available: {error.strerror}", "--port", "--port 0") from None
     return listener
 
 

@@ -109,4 +109,4 @@ def parse_date(text: str) -> float:
         found = datetime.fromisoformat(plain[:-1] + "+00:00" if plain[-1:] in ("Z", "z") else plain)
         return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError):
-        raise RequestRefused(400, f"{text!r} is no date and time such as 2/29/2020 1:17:02 PM.") from None
+        raise RequestRefused(400, f"{text!r} is not a date and time such as 2/29/2020 1:17:02 PM.") from None

@@ -123,7 +123,7 @@ def test_a_signature_that_has_expired(double: Double, workspace: WorkspaceClient
 def test_refusals_name_the_key(double: Double, workspace: WorkspaceClient) -> None:
     with pytest.raises(MissingResource) as caught:
         workspace.get("/computes/nothing")
-    assert caught.value.hint == "mend `compute` of the compute"
+    assert caught.value.hint == "correct `compute` of the compute"
     with pytest.raises(SubmitRejected) as refused:
         workspace.put("/jobs/bad", {"properties": {"jobType": "Sweep"}})
     assert refused.value.where == "PUT /jobs/bad" and "jobType" in refused.value.what
@@ -178,7 +178,7 @@ def test_a_service_principal_signs_in(double: Double) -> None:
 def test_a_sign_in_that_is_refused(double: Double) -> None:
     pytest.importorskip("azure.identity")
     said, besides = sign_in(double, **{**principal(double), "AZURE_CLIENT_SECRET": "hunter2"})
-    assert "the sign-in at Azure is refused: AADSTS7000215: Invalid client secret provided." in str(said)
+    assert "the sign-in to Azure is refused: AADSTS7000215: Invalid client secret provided." in str(said)
     assert "hunter2" not in str(said) and besides == ""
 
 
@@ -186,4 +186,4 @@ def test_a_sign_in_that_is_refused(double: Double) -> None:
 def test_nobody_is_signed_in(double: Double, tmp_path: Path) -> None:
     pytest.importorskip("azure.identity")
     said, besides = sign_in(double, HOME=str(tmp_path), PATH="/usr/bin:/bin")
-    assert str(said).startswith("nobody is signed in at Azure\n  → `az login`") and besides == ""
+    assert str(said).startswith("no user is signed in to Azure\n  → `az login`") and besides == ""

@@ -145,7 +145,7 @@ class SlurmWorld:
         there = [each for each in living_in(first.space) if each.name == "slurmstepd"] if first else []
         return [each.pid for each in there if each.argv and title.startswith(each.argv[0])][:1]
 
-    # What is no signal to a process of the run
+    # What is not a signal to a process of the run
 
     def disturb(self, stage: Stage, strike: Strike) -> Disturbance | None:
         cluster = self.cluster

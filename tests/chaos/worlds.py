@@ -96,7 +96,7 @@ class World(Protocol):
         """The processes that a strike hits, by their pids here; none where there is none any more."""
 
     def disturb(self, stage: Stage, strike: Strike) -> Disturbance | None:
-        """Do what is no signal to a process of the run; None where the strike is one."""
+        """Do what is not a signal to a process of the run; None where the strike is one."""
 
     def left(self, stage: Stage, run: str) -> list[str]:
         """The processes of a run that still live, in words."""

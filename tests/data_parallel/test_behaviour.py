@@ -178,7 +178,7 @@ def test_a_rank_may_load_what_was_saved_when_rank_0_has_nothing_more_to_do(train
 def test_a_script_that_distributes_itself_is_left_alone(trainings: Trainings) -> None:
     trainings.cli.write("train.py", HEAD + OWN_GROUP)
     log = trainings.log(trainings.parallel("1x2", "train.py"))
-    assert "distributes itself, and is left as it is" in log and "ranks True" in log
+    assert "distributes itself, and is unchanged" in log and "ranks True" in log
 
 
 OWN_BATCHES = """
@@ -205,8 +205,8 @@ for x, y in DataLoader(data, batch_size=4):
     optimizer.step()
 """
 REFUSED = {
-    "after 3 steps no batch has been shared out: every rank would do the same work": OWN_BATCHES,
-    "after 10 backwards no batch has been shared out: every rank would do the same work": BY_HAND,
+    "after 3 steps no batch has been divided: every rank would do the same work": OWN_BATCHES,
+    "after 10 backwards no batch has been divided: every rank would do the same work": BY_HAND,
     "the loss is not a sum or a mean over its batch": COMPILED,
     "the ranks' weights have drifted apart": LOOP.replace(
         "    optimizer.step()", "    model[0].bias.grad += 10 * int(os.environ['RANK'])\n    optimizer.step()"

@@ -190,7 +190,7 @@ def test_a_checked_conversion_is_written_and_a_wrong_one_is_not(trainings: Train
     assert "train.py:2: check: error: not checked: the original does not run: AssertionError" in failed.err
     result = cli("convert", "train.py", "--write", "--check", *_LONG, "--", "--rate", "1", timeout=280)
     assert result.code == 0 and result.out == "", result
-    assert "check: losses, gradients and weights of 4 steps on 2 ranks are those of one process" in result.err
+    assert "check: losses, gradients and weights of 4 steps on 2 ranks equal those of one process" in result.err
     assert "ddp.share" in cli.read_project("train.py")
     assert sorted(os.listdir(cli.project)) == ["ddp.py", "outputs", "train.py"]
 

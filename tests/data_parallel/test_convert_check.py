@@ -83,7 +83,7 @@ def test_what_is_right(project: Project) -> None:
     trials = project.trials(SHARED, AVERAGED)
     verdict = judge(trials)
     assert verdict.findings == () and verdict.obstacle is None, trials
-    assert verdict.summary.startswith("losses, gradients and weights of 4 steps on 2 ranks are those of one process")
+    assert verdict.summary.startswith("losses, gradients and weights of 4 steps on 2 ranks equal those of one process")
     assert verdict.summary.endswith("each rank worked on 16 of 32 samples")
     assert sorted(os.listdir(project.path)) == ["ddp.py", "train.py"]
 
@@ -92,7 +92,7 @@ def test_what_is_right(project: Project) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ((AVERAGED,), "each rank works on all samples, 32 in 4 steps: nothing is shared"),
+        ((AVERAGED,), "each rank works on all samples, 32 in 4 steps: nothing is divided"),
         ((SHARED,), "the ranks' weights differ after step 1"),
         ((SHARED, AVERAGED, ("lr=0.1))", "lr=0.1), is_sum=True)")), "gradients of step 1"),
         ((SHARED, AVERAGED, ("loss.backward()", "(2 * loss).backward()")), "on 1 rank its gradients are others"),

@@ -83,7 +83,7 @@ def test_ranks_that_ask_at_different_lines_are_refused(tmp_path: Path) -> None:
         "    else:\n        print(out.sum().item())\n"
     )
     _, first = _run(tmp_path, body)
-    assert "the ranks ask for figures of the whole batch at different lines" in first.error
+    assert "the ranks need values of the whole batch at different lines" in first.error
 
 
 def test_a_list_of_samples_is_named_where_it_is_gone_through(tmp_path: Path) -> None:

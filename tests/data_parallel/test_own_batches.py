@@ -25,9 +25,9 @@ SHARED = {
 """Where each takes its first batch, and of how many samples."""
 
 REFUSED = {
-    "indices_of_places": "after 3 steps no batch has been shared out: every rank would do the same work",
-    "stacked_outputs": "after 3 steps no batch has been shared out: every rank would do the same work",
-    "folds": "were shared out, and now a loader gives batches",
+    "indices_of_places": "after 3 steps no batch has been divided: every rank would do the same work",
+    "stacked_outputs": "after 3 steps no batch has been divided: every rank would do the same work",
+    "folds": "were divided, and now a loader yields batches",
 }
 
 
@@ -43,7 +43,7 @@ def test_each_rank_takes_its_part(name: str, ranks: int) -> None:
     assert not alone.error and not any(each.error for each in found), found
     lines = list(zip(alone.printed.splitlines(), found[0].printed.splitlines(), strict=True))
     assert len(lines) > 2 and all(are_near(*pair, 1e-9) for pair in lines), lines
-    said = "%s:%d: the script's own batches of %d samples are shared out among the ranks" % (path, line, size)
+    said = "%s:%d: the script's own batches of %d samples are divided among the ranks" % (path, line, size)
     assert found[0].notices[0] == said
 
 
@@ -65,5 +65,5 @@ def test_a_script_that_looks_for_its_rank_is_left_as_it_is() -> None:
     alone, found = run_alone(path), run_on_ranks(path, 2)
     assert found[0].printed == alone.printed and not found[0].error
     assert found[0].notices == [
-        "%s:8: the script looks for its rank, and makes its batches itself: it is left as it is" % path
+        "%s:8: the script looks for its rank, and makes its batches itself: it is unchanged" % path
     ]

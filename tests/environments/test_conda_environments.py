@@ -259,7 +259,7 @@ def test_a_lock_of_another_platform_is_refused(cli: Cli, channel: Path) -> None:
     cli.ok("env", "remove", "conda")
     result = cli("env", "build", "other.lock.json")
     assert result.code == 1
-    assert "the lock holds conda packages for linux-ppc64le, and this machine is linux-" in result.err
+    assert "the lock has conda packages for linux-ppc64le, and this machine is linux-" in result.err
 
 
 def test_a_channel_that_is_not_there(cli: Cli) -> None:

@@ -126,7 +126,7 @@ def test_an_environment_whose_python_has_gone_is_not_another_python(cli: Cli, bu
     for words in (("run", "job.yml"), ("env", "build", "job.yml"), ("env", "shell", "job.yml", "--", "python")):
         result = cli(*words)
         assert result.code == 1
-        assert "environment %s: its Python is gone: /nowhere/bin/python3.11" % name in result.err
+        assert "environment %s: its Python no longer exists: /nowhere/bin/python3.11" % name in result.err
         assert "worldsize env remove %s" % name in result.err
     cli.write("named.yml", "command: python -V\nenvironment: mine\n")
     assert "environment: environment %s: its Python is gone" % name in cli("run", "named.yml").err

@@ -85,7 +85,7 @@ def test_a_cache_that_others_can_write_to(cli: Cli) -> None:
     cache.chmod(0o777)
     cli.write("job.yml", "command: 'true'\nenvironment: {python: '>=3.8', build: ['true']}\n")
     refused = cli("env", "build", "job.yml")
-    assert refused.code != 0 and "everybody may write to it" in refused.err
+    assert refused.code != 0 and "every user may write to it" in refused.err
 
 
 def test_a_step_of_a_build(cli: Cli, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Builds with the real tools, killed at random moments: none leaves an environment that counts and is not whole."""
+"""Builds with the real tools, killed at random moments: none leaves an environment that counts and is incomplete."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_what_is_there_under_the_same_name_is_not_overwritten(cli: Cli, links: L
         home=cli.root,
     )
     result = cli("run", "job.yml")
-    assert result.code == 1 and "is there already" in result.err
+    assert result.code == 1 and "exists already" in result.err
     assert os.listdir(tmp_path / NCCL) == ["mine"]
 
 
@@ -236,7 +236,7 @@ def test_tools_of_this_machine() -> None:
     assert machine.version_numbers(found["gcc"]) >= (7,)
     assert machine.version_numbers(found["mpi"]) >= (1,)
     assert machine.problem("mpicc", dict(os.environ)) is None
-    with pytest.raises(UsageError, match="is no prerequisite"):
+    with pytest.raises(UsageError, match="is not a prerequisite"):
         machine.problem("gcc >> 7", dict(os.environ))
 
 

@@ -292,7 +292,7 @@ def test_a_lock_of_a_source_tree_fits_these_sources_alone(cli: Cli) -> None:
     refused = build()
     assert (
         refused.code == 1
-        and "local-one is not what was locked: the sources have changed since, in file://" in refused.err
+        and "local-one differs from the lock: the sources have changed since, in file://" in refused.err
     )
     write_content(cli, "tree", "first")
     again = build()
@@ -304,7 +304,7 @@ def test_a_pyproject_that_is_of_tools_alone(cli: Cli) -> None:
     cli.write("pyproject.toml", "[tool.uv]\nno-index = true\n")
     cli.write("job.yml", SHOW + "environment: pyproject.toml\n")
     result = cli("run", "job.yml")
-    assert result.code == 1 and "its dependencies would stand in a [project] table" in result.err
+    assert result.code == 1 and "its dependencies would be in a [project] table" in result.err
 
 
 def test_a_project_for_another_python(cli: Cli, links: Links) -> None:
@@ -319,7 +319,7 @@ def test_a_project_for_another_python(cli: Cli, links: Links) -> None:
     result = cli("run", "job.yml")
     assert result.code == 1
     assert "the project wants Python >=3.99, and " in result.err
-    assert 'say which: python: ">=3.99"' in result.err
+    assert 'set it: python: ">=3.99"' in result.err
     version = "%d.%d" % sys.version_info[:2]
     cli.write("job.yml", SHOW + "environment: {file: pyproject.toml, python: '%s'}\n" % version)
     assert cli.ok("run", "job.yml").out.startswith("0:0: 1.0 ")
@@ -386,10 +386,10 @@ def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) 
         ("{python: /nowhere/env}", "job.yml:2: environment: no such environment: /nowhere/env"),
         ("{python: .}", "holds no bin/python"),
         ("{pip: [-e ./x]}", "an environment cannot hold what changes"),
-        ("job.yml", "job.yml: says nothing of an environment"),
-        ("notes.json", "says nothing that is understood"),
-        ("empty.lock.json", "empty.lock.json: is not whole: conda: expected packages with "),
-        ("rows.lock.json", "rows.lock.json: is not whole: pip: expected packages with hashes, name, url, version"),
+        ("job.yml", "job.yml: does not describe an environment"),
+        ("notes.json", "has no content that is understood"),
+        ("empty.lock.json", "empty.lock.json: is incomplete: conda: expected packages with "),
+        ("rows.lock.json", "rows.lock.json: is incomplete: pip: expected packages with hashes, name, url, version"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_made(cli: Cli, environment: str, said: str) -> None:

@@ -56,9 +56,9 @@ def test_ranks_that_are_started_again_have_a_store_of_their_own_unless_the_job_s
     ("words", "instances", "message"),
     [
         (("1:2", 1), 3, "nodes is 1:2, but the run starts on 3"),
-        (("2:1",), 2, "'2:1' is no range of nodes"),
-        (("0:2",), 2, "is no range of nodes"),
-        (("two",), 2, "is no range of nodes"),
+        (("2:1",), 2, "'2:1' is not a range of nodes"),
+        (("0:2",), 2, "is not a range of nodes"),
+        (("two",), 2, "is not a range of nodes"),
         (("1:2", 0, "static"), 2, "with static rendezvous each node would start its own ranks again"),
         ((None, 1, "static"), 2, "with static rendezvous each node would start its own ranks again"),
     ],
@@ -169,7 +169,7 @@ def test_a_run_goes_on_without_a_node_that_is_lost(place: Cli) -> None:
             os.kill(pid, signal.SIGKILL)
     assert place("wait", run, timeout=PATIENCE).code == 0
     status = place.status(run)
-    assert (status["state"], status["message"]) == ("SUCCEEDED", "went on without node 1")
+    assert (status["state"], status["message"]) == ("SUCCEEDED", "continued without node 1")
     logs = [place.read(run, "attempt-0", "logs", "rank-%05d.log" % rank).splitlines() for rank in (0, 1)]
     assert [log[-1] for log in logs] == ["sum 2 of 2 2 1 2 0", "sum 2 of 2 2 1 2 1"]
 

@@ -78,7 +78,7 @@ def test_keras_fit_works_with_the_old_keras_and_the_new_one_is_explained(cli: Cl
     result = cli("run", "job.yml", timeout=PATIENCE)
     assert result.code == 1, result
     assert "tensorflow-mirrored-input): Keras 3 cannot train with model.fit" in result.err, "the cause"
-    assert "what to do: install Keras 2 beside it" in result.err
+    assert "what to do: install Keras 2 in addition" in result.err
     assert "tf-keras" in cli.status()["failure"]["hint"]
     logs = trained(cli, "job.yml", "--set", "environment_variables.TF_USE_LEGACY_KERAS=1")
     assert all("fitted" in log.splitlines() for log in logs)  # who leaves last may complain that the other has gone

@@ -110,7 +110,7 @@ def test_every_usable_node_of_the_group(client: Client, hpcpack: Simulator) -> N
     wait_for(lambda: hpcpack.node("cn03")["State"] == "Offline")
     result = client("exec", "--all", "-o", "json", "--", "hostname")
     assert [row["stdout"] for row in json.loads(result.out)] == ["cn01\n", "cn02\n", "cn04\n"]
-    assert result.err == "1 node is left out: `worldsize nodes --all` says why\n"
+    assert result.err == "1 node is left out: `worldsize nodes --all` gives the reason\n"
     client.configure(hpcpack.group("two", "cn02", "cn04"))
     assert sorted(client.ok("exec", "--all", "--", "hostname").lines) == ["0: cn02", "1: cn04"]
 

@@ -91,4 +91,4 @@ def test_a_share_where_others_could_rename_it(client: Client, share: Path, words
     share.chmod(0o777)
     refused = client(*words, timeout=60)
     said = refused.out + refused.err
-    assert refused.code != 0 and "everybody may write to it" in said and "config trust" in said
+    assert refused.code != 0 and "every user may write to it" in said and "config trust" in said

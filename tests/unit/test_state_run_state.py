@@ -385,7 +385,7 @@ def test_a_node_that_the_run_went_on_without_does_not_count():
     went_on = record(0)._replace(without=(1,))
     for exits, observation in (((went_on,), RUNNING), ((went_on, stand_in(1)), ENDED), ((went_on,), ENDED)):
         status = fold(facts(exits, observation))
-        assert (status.state, status.exit_code, status.message) == (RunState.SUCCEEDED, 0, "went on without node 1")
+        assert (status.state, status.exit_code, status.message) == (RunState.SUCCEEDED, 0, "continued without node 1")
     failed = record(0, "failure", failure())._replace(without=(1,))
     assert fold(facts((failed, stand_in(1)), ENDED)).exit_code == 3
     assert tuple_of(ExitRecord, went_on.to_json()) == went_on

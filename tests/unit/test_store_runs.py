@@ -156,7 +156,7 @@ def test_nothing_found_says_what_is_near(home):
     paths = make(home)
     with pytest.raises(NotFound, match="did you mean " + paths.run_id):
         find.find_run_paths(home, "20261121-103158-41800")
-    with pytest.raises(NotFound, match="no run is called") as gone:
+    with pytest.raises(NotFound, match="no run is named") as gone:
         find.find_run_paths(home, "20261121-103158-418000")
     assert paths.run_id not in str(gone.value), "an id is of one run, which is gone: another is not meant"
     with pytest.raises(NotFound, match="the latest is " + paths.run_id):

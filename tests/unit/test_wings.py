@@ -144,7 +144,7 @@ def test_a_verb(worldsize, words):
         ("environment: {image: 'docker://alpine'}", "running ranks in container images"),
         ("environment: demo.tar.gz", "unpacking environments on nodes"),
         ("inputs: {data: {path: 'https://localhost/data'}}", "downloading inputs"),
-        ("inputs: {data: {path: '.', mode: ro_mount}}", "getting the nodes' disks ready"),
+        ("inputs: {data: {path: '.', mode: ro_mount}}", "preparing the nodes' disks"),
         ("stage: {data: {a: 'https://localhost/data'}}", "job.yml:2: stage:"),
         ("autotune: {}", "job.yml:2: autotune:"),
         *(
@@ -163,8 +163,8 @@ def test_a_job(worldsize, job, what, option, tmp_path):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["run", "--dry-run", "job.slurm"], "what runs batch scripts"),
-        (["run", "--dry-run", "job.yml"], "what runs batch scripts"),
+        (["run", "--dry-run", "job.slurm"], "running batch scripts"),
+        (["run", "--dry-run", "job.yml"], "running batch scripts"),
         (["rehearse", "--dry-run", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--virtual-gpus", "2", "--", "true"], "a rehearsal"),
         (["run", "--dry-run", "--data-parallel", "--", "true"], "`data_parallel`"),
@@ -240,7 +240,7 @@ def test_what_slurm_tells_people(core):
     )
     done = run_python(core, "-c", program)
     assert done.stdout == "None [None]\n"
-    assert "ConfigError: " + MISSING % "telling of Slurm's nodes" in done.stderr
+    assert "ConfigError: " + MISSING % "listing Slurm's nodes" in done.stderr
 
 
 def test_a_run_inside_an_allocation(core):

@@ -81,9 +81,7 @@ def test_ranks_start_warm_once_the_module_is_there(importing: SlowImport) -> Non
 def test_ranks_start_plainly_where_the_process_that_imports_is_killed(importing: SlowImport) -> None:
     os.kill(importing.preloader, signal.SIGKILL)
     assert (importing.end(), importing.start()) == ("SUCCEEDED", "plain")
-    assert importing.notices() == [
-        "ranks started plainly, without preloaded modules: the process that preloads has ended"
-    ]
+    assert importing.notices() == ["ranks were started without preloaded modules: the process that preloads has ended"]
     assert importing.logs() == ["trained 0\n", "trained 1\n"]
 
 
@@ -151,7 +149,7 @@ def test_the_record_and_the_dry_run_say_how_ranks_start(cli: Cli) -> None:
         "train.py": {"way": "warm", "reason": "train.py imports them", "modules": ["numpy"]},
         "plain.py": {
             "way": "plain",
-            "reason": "plain.py imports at its top nothing that is known to be safe",
+            "reason": "plain.py imports no module at its top that is known to be safe",
             "modules": [],
         },
     }

@@ -55,7 +55,7 @@ class ToyCompute:
     def check(self, job: Job, plan: Plan) -> list[CheckResult]:
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and a toy has none"
-            return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
+            return [CheckResult("error", what, "batch_script", "set the command of each rank: `command` in its place")]
         has = self._settings.options.get("nodes", len(plan.nodes))
         if len(plan.nodes) > has:
             what = "%d nodes are asked for, and compute %s has %d" % (len(plan.nodes), self.name, has)

@@ -72,7 +72,9 @@ def _plan(run_dir: str, attempt: int) -> tuple[Plan, RunPaths]:
     try:
         return read_masked_plan(paths)._replace(attempt=attempt), paths
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", paths.plan, "the first word is a run directory") from None
+        raise UsageError(
+            f"cannot be read: {error.strerror}", paths.plan, "the first argument is the run directory"
+        ) from None
     except ValueError as error:
         raise UsageError(f"cannot be used: {error}", paths.plan) from None
 
@@ -103,11 +105,11 @@ def _node_rank(options: AgentOptions, nodes: int) -> int:
         where = options.node_rank_var
         text = os.environ.get(where, "")
         if not text:
-            raise UsageError("not set, so this node cannot know which one it is", where, "start one agent per node")
+            raise UsageError("not set, so the number of this node is unknown", where, "start one agent per node")
     number = parse_digits(text)
     if number is None or number >= nodes:
         known = "node 0 only" if nodes == 1 else f"nodes 0 to {nodes - 1}"
-        raise UsageError(f"{text!r:.40} is no node of this run, which has {known}", where)
+        raise UsageError(f"{text!r:.40} is not a node of this run, which has {known}", where)
     return number
 
 
@@ -149,7 +151,7 @@ def _run(
         ended = read_exit(paths, 0) if node_rank else None
         if ended is not None and ended.code:
             write_follower_record(paths, node_rank, ended)
-            what = f"the head (node 0) ended with code {ended.code} before it met this node"
+            what = f"the head (node 0) ended with code {ended.code} before this node joined it"
             raise RunFailed(what, ended.code) from None
         write_unstarted_record(plan, paths, node_rank, f"node {node_rank}: {error}")
         raise error if isinstance(error, WorldsizeError) else RendezvousError(str(error)) from None
@@ -166,7 +168,7 @@ def _join_rendezvous(
     rendezvous = wait_for_rendezvous(paths, plan.rendezvous_timeout)
     if rendezvous is None:
         raise RendezvousError(
-            f"the head (node 0) did not say within {plan.rendezvous_timeout:g} s where it is",
+            f"the head (node 0) did not publish within {plan.rendezvous_timeout:g} s its address",
             paths.rendezvous,
             "did node 0 start, and does this node see the same run directory?",
         )

@@ -38,7 +38,9 @@ def current_directory() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise UsageError(f"the current directory: {error.strerror}", None, "change to one that exists") from None
+        raise UsageError(
+            f"the current directory: {error.strerror}", None, "change to a directory that exists"
+        ) from None
 
 
 def load_current_config() -> Config:
@@ -73,7 +75,7 @@ def _ask(question: TrustQuestion) -> bool | None:
 def add_run_argument(
     parser: argparse.ArgumentParser,
     name: str = "run",
-    meaning: str = "a run's id or name; else the latest that was started here",
+    meaning: str = "a run's id or name; else the latest that was started in this directory",
 ) -> None:
     argument = parser.add_argument(name, nargs="?", metavar=name.upper(), help=meaning)
     set_completer(argument, complete_runs)
@@ -87,7 +89,7 @@ def parse_count(text: str) -> int:
     """Return the type of an option that takes a number of things."""
     value = parse_digits(text.removeprefix("-"))
     if value is None:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
     if text.startswith("-") and value:
         raise argparse.ArgumentTypeError(f"{-value} is negative")
     return value
@@ -98,9 +100,9 @@ def parse_seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number") from None
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no time")
+        raise argparse.ArgumentTypeError(f"{text} is not a time")
     return value
 
 
@@ -177,7 +179,11 @@ def _confirm(action: str, runs: Run | RunArray, asks: bool) -> None:
     if not (asks and can_ask()):
         report(f"{action} {runs.id}{name}")
         return
-    confirm(f"{action} {runs.id}{name}?", f"{runs.id} is left as it is", f"worldsize {action} RUN does not ask")
+    confirm(
+        f"{action} {runs.id}{name}?",
+        f"{runs.id} is unchanged",
+        f"worldsize {action} RUN does not ask for confirmation for confirmation",
+    )
 
 
 def duration_text(seconds: float) -> str:

@@ -39,41 +39,41 @@ VERBS = {
     "run": Verb("cli.run.run", "run a job and follow it to its end"),
     "submit": Verb("cli.run.run", "start a job and print its run id"),
     "rehearse": Verb("cli.run.run", "run a cluster's job here, with virtual GPUs"),
-    "debug": Verb("cli.run.debug", "a job as one rank here, with this terminal: pdb, stdin"),
-    "rerun": Verb("cli.run.run", "run a former run's job and code again"),
+    "debug": Verb("cli.run.debug", "a job as one rank on this machine, with this terminal: pdb, stdin"),
+    "rerun": Verb("cli.run.run", "run an earlier run's job and code again"),
     "check": Verb("wings.checks.command", "check a job's nodes and script before it runs"),
     "bench": Verb("wings.bench.command", "a job, or ResNet-50, at several world sizes: curve, table, page"),
     "list": Verb("cli.runs.list", "the latest runs"),
     "status": Verb("cli.runs.status", "one run's state, and why it failed"),
     "why": Verb("cli.runs.why", "why a run failed: the first failure, and what followed from it"),
-    "stacks": Verb("wings.hangs.command", "where a run's ranks are now, and which one the others wait for"),
-    "events": Verb("cli.runs.events", "what happened to a run, and when"),
-    "describe": Verb("cli.runs.describe", "all that is known of a run"),
+    "stacks": Verb("wings.hangs.command", "the stacks of a running run's ranks, and which rank the others wait for"),
+    "events": Verb("cli.runs.events", "the events of a run, with their times"),
+    "describe": Verb("cli.runs.describe", "everything recorded about a run"),
     "wait": Verb("cli.runs.wait", "wait for a run's end; exit with its code"),
-    "cancel": Verb("cli.runs.cancel", "end a run"),
+    "cancel": Verb("cli.runs.cancel", "cancel a run"),
     "requeue": Verb("wings.requeue.command", "have the scheduler start a run again"),
     "rm": Verb("wings.prune.command", "remove runs"),
     "prune": Verb("wings.prune.command", "remove finished runs, by age, number or state"),
-    "logs": Verb("cli.runs.logs", "what the ranks wrote, merged or one by one"),
+    "logs": Verb("cli.runs.logs", "the ranks' output, merged or per rank"),
     "outputs": Verb("cli.runs.outputs", "the files that a run has written"),
-    "path": Verb("cli.runs.outputs", "where a run's directory is, its outputs, logs or code"),
-    "fetch": Verb("cli.runs.outputs", "copy what a run has written"),
-    "metrics": Verb("wings.metrics.command", "what a run has logged and used: table, CSV, picture"),
+    "path": Verb("cli.runs.outputs", "print the path of a run's directory, outputs, logs or code"),
+    "fetch": Verb("cli.runs.outputs", "copy a run's output files"),
+    "metrics": Verb("wings.metrics.command", "a run's metrics and resource use: table, CSV, picture"),
     "report": Verb("wings.report.command", "one HTML page of a run, to keep and to send"),
     "bugreport": Verb("wings.bug_report.command", "one archive about a run, without its secrets, to send"),
     "nodes": Verb("wings.node_commands.list_nodes", "a compute's nodes, and what is free"),
     "exec": Verb("wings.node_commands.exec", "a command on every node of a run"),
     "shell": Verb("wings.node_commands.shell", "a shell on one of a run's nodes"),
-    "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, prove it"),
+    "hpcpack": Verb("wings.hpcpack.command", "the share of an HPC Pack cluster: mount it, check it"),
     "env": Verb("wings.environments.cli.command", "environments: build, list, show, lock, remove"),
-    "diff": Verb("wings.comparison.command", "what differs between two runs: job, code, environment"),
+    "diff": Verb("wings.comparison.command", "the differences between two runs: job, code, environment"),
     "convert": Verb("wings.convert.command", "rewrite a script for one process for all ranks, as a diff"),
     "import": Verb("wings.batch_scripts.command", "write the job file for a Slurm batch script"),
     "export": Verb("wings.azure.export.command", "write a job file as Azure Machine Learning's own"),
-    "selftest": Verb("wings.selftest.command", "prove worldsize on a compute of yours, with a report"),
-    "simulate": Verb("worldsize_hpcpack_simulator.command", "a cluster to try a compute with, on this machine"),
-    "init": Verb("wings.project.command", "write a job file and worldsize.toml for what is here"),
-    "examples": Verb("wings.project.examples_command", "the examples that come along: list them, copy one"),
+    "selftest": Verb("wings.selftest.command", "test worldsize on a compute of yours, and write a report"),
+    "simulate": Verb("worldsize_hpcpack_simulator.command", "a simulated cluster on this machine"),
+    "init": Verb("wings.project.command", "write a job file and worldsize.toml for this project"),
+    "examples": Verb("wings.project.examples_command", "the bundled examples: list them, copy one"),
     "schema": Verb("wings.project.command", "the JSON schema of job files, or of what a verb prints"),
     "config": Verb("cli.settings", "the configuration, and where each value comes from"),
     "completion": Verb("cli.settings", "the shell's completion script"),
@@ -99,7 +99,7 @@ _EXAMPLES = """examples:
 
 RUN is a run id, a unique beginning of it or of its last part, or a run's name; without it, the latest run that was
 started from this directory.
-`worldsize VERB --help` tells more."""
+`worldsize VERB --help` describes each verb."""
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -143,7 +143,9 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
     for name in verbs:
         verb = VERBS[name]
         one = table.add_parser(name, help=verb.help, allow_abbrev=False, formatter_class=Formatter)
-        one.add_argument("-v", "--verbose", action="store_true", help="tell each decision and each program, on stderr")
+        one.add_argument(
+            "-v", "--verbose", action="store_true", help="report each decision and each program started, on stderr"
+        )
         one.description = verb.help[0].upper() + verb.help[1:] + "."
         module = load_module(verb.module, f"`worldsize {name}`") if only == name else None
         if only is None:

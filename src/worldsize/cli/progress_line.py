@@ -22,7 +22,7 @@ class NoticePrinter(Progress):
         from worldsize.cli.questions import can_ask, confirm
 
         self.clear()
-        hint = "--code DIR names the directory of the code alone, and .amlignore what is none"
+        hint = "--code DIR names the code's directory, and .amlignore the files to leave out"
         what = f"the code is {printable_text(directory)}: {files:,} files, {bytes_text(size)}"
         if can_ask():
             confirm(f"{what}. Copy all of it?", "nothing was started", hint)

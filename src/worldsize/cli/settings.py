@@ -14,8 +14,8 @@ _EXAMPLES = {
     "config": """examples:
   worldsize config show --origin                every value with the file or variable that set it
   worldsize config trust worldsize.toml         this project's file may decide what is executed, as it is now
-  worldsize config trust /shared/envs           so may whoever can write to that directory
-  worldsize config trust                        what was decided; --remove PATH takes it back""",
+  worldsize config trust /shared/envs           so may every user who can write to that directory
+  worldsize config trust                        list the decisions; --remove PATH withdraws one""",
     "completion": """examples:
   eval "$(worldsize completion bash)"           in ~/.bashrc; zsh alike
   worldsize completion fish > ~/.config/fish/completions/worldsize.fish""",
@@ -25,11 +25,18 @@ _EXAMPLES = {
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "config":
-        what = "show: print the configuration in force; trust: files and directories that others could have written"
+        what = (
+            "show: print the configuration in force; trust: files and directories that other users could have written"
+        )
         parser.add_argument("what", choices=("show", "trust"), help=what)
-        parser.add_argument("path", nargs="*", metavar="PATH", help="with trust: what is trusted; all that is, without")
-        parser.add_argument("--origin", action="store_true", help="show: say where each value comes from")
-        parser.add_argument("--remove", action="append", metavar="PATH", help="trust: take a decision back")
+        parser.add_argument(
+            "path",
+            nargs="*",
+            metavar="PATH",
+            help="with trust: the paths to trust; without paths, list what is trusted",
+        )
+        parser.add_argument("--origin", action="store_true", help="show: print where each value comes from")
+        parser.add_argument("--remove", action="append", metavar="PATH", help="trust: withdraw a decision")
         add_output_option(parser)
         parser.set_defaults(act=run_config_action)
     else:

@@ -59,7 +59,7 @@ _OPTIONS_ELSEWHERE = {
     "--queue": "--compute NAME; on Slurm: --set slurm.partition=NAME",
     "--local": "--compute local",
     "--cluster": "--compute NAME",
-    "--follow": "run follows; of a run that is there: worldsize logs -f RUN",
+    "--follow": "run follows by itself; for an existing run: worldsize logs -f RUN",
     "--dry": "--dry-run",
     "--yes": "-y",
 }
@@ -72,7 +72,7 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
         mended = _command_line([later, *words[:cut], *words[cut + 1 :]])
-        return UsageError(f"{_shortened_text(words[0])} stands before the verb", None, f"options follow it: {mended}")
+        return UsageError(f"{_shortened_text(words[0])} is before the verb", None, f"options follow it: {mended}")
     if verb.endswith(_JOB_FILES):
         return UsageError(f"there is no verb {_shortened_text(verb)}", None, _command_line(["run", *words]))
     if verb.endswith(_SCRIPTS):
@@ -98,7 +98,7 @@ def unknown_words_error(
         return UsageError(_script_text(script), None, _command_after_dashes(mine, script, extra, verb))
     option = next((word for word in extra if word.startswith("-")), None)
     if option is None:
-        return UsageError(f"{verb} does not know what to do with {_command_line(extra, '')}", None, _help_command(verb))
+        return UsageError(f"{verb} does not accept {_command_line(extra, '')}", None, _help_command(verb))
     name = option.partition("=")[0]
     return UsageError(f"{verb} has no option {_shortened_text(name)}", None, _nearest_option(parser, verb, name))
 

@@ -24,7 +24,7 @@ def trust(options: argparse.Namespace) -> int:
         show_json([each._asdict() for each in found])
     elif not options.path and not removed:
         rows = [[printable_text(each.path), each.kind, _state(each)] for each in found]
-        show(*(table(rows, ["PATH", "KIND", "STATE"]) if rows else ["nothing was decided yet"]))
+        show(*(table(rows, ["PATH", "KIND", "STATE"]) if rows else ["nothing has been decided yet"]))
     return 0
 
 
@@ -33,7 +33,9 @@ def _change(path: str, remove: bool) -> None:
         if remove:
             if not remove_decision(path, os.environ):
                 raise NotFound(
-                    "nothing was decided about it", printable_text(path), "worldsize config trust lists what was"
+                    "nothing has been decided about it",
+                    printable_text(path),
+                    "worldsize config trust lists all decisions",
                 )
             return
         write_decision(path, True, os.environ)

@@ -20,10 +20,10 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
     lines = [f"  {_escaped_text(key)} = {_escaped_text(value)}" for key, value in question.said]
     hidden = next((key for key, value in question.said if mask_tree(value, key.rpartition(".")[2]) != value), None)
     if hidden or sum(map(len, lines)) > _LONGEST:
-        what = f"a secret, as it seems, in {_escaped_text(hidden)}" if hidden else "more than can be shown here"
+        what = f"what looks like a secret, in {_escaped_text(hidden)}" if hidden else "more than fits here"
         report(f"{path} sets {what}: read it, then: worldsize config trust {path}")
         return None
-    report(f"{path} is a project's file that you have not decided about. It sets:")
+    report(f"{path} is a project's file that you have not trusted yet. It sets:")
     report(*lines)
     show_question("These decide what is executed, or where a password goes. Do you trust it? [y/N] ")
     try:

@@ -27,12 +27,13 @@ _HINTS = {
     errno.EROFS: "the file system is read-only: set WORLDSIZE_HOME (or the compute's runs_dir) to a writable one",
     errno.EACCES: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
     errno.EPERM: "you may not write there: set WORLDSIZE_HOME (or the compute's runs_dir) to a directory of yours",
-    errno.ENOTDIR: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
-    errno.EEXIST: "a file stands where a directory is needed: move it away, or set WORLDSIZE_HOME elsewhere",
+    errno.ENOTDIR: "a file is where a directory is needed: move it, or set WORLDSIZE_HOME to another place",
+    errno.EEXIST: "a file is where a directory is needed: move it, or set WORLDSIZE_HOME to another place",
     errno.ENAMETOOLONG: "the path is too long: set WORLDSIZE_HOME (or the compute's runs_dir) to a shorter one",
-    errno.ELOOP: "the symbolic links there form a loop: mend them, or set WORLDSIZE_HOME elsewhere",
-    errno.ESTALE: "the network file system was mounted anew or its directory removed: change to it again, and retry",
-    errno.EIO: "the disk or the network file system fails: ask its administrator, or set WORLDSIZE_HOME elsewhere",
+    errno.ELOOP: "the symbolic links there form a loop: fix them, or set WORLDSIZE_HOME to another place",
+    errno.ESTALE: "the network file system was remounted or its directory removed: change to it again, and retry",
+    errno.EIO: "the disk or the network file system fails: ask its administrator, or set WORLDSIZE_HOME to "
+    "another place",
 }
 
 

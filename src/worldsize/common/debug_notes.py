@@ -75,7 +75,7 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen" and os.getpid() == _process:
         note_decision(f"starts {_command_text(values[1])}")
     elif event == "os.posix_spawn" and os.getpid() == _process and get_ident() not in _starting:
-        note_decision(f"starts {_command_text(values[1])}, and does not wait for it")
+        note_decision(f"starts {_command_text(values[1])} in the background")
 
 
 def _command_text(words: Any) -> str:

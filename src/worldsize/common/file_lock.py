@@ -55,7 +55,7 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
             if _try_lock(descriptor, path):
                 if _is_same_file(path, descriptor):
                     return FileLock(path, descriptor)
-                os.close(descriptor)  # it was removed meanwhile
+                os.close(descriptor)  # it was removed in the meantime
                 continue
         except BaseException:  # no matter what ends this, nobody else closes the file
             os.close(descriptor)

@@ -109,7 +109,7 @@ def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
     if reason is None:
         if root is not None:
             return of_observation(root, SUPPORTED, evidence)
-        return Cause("unknown", UNKNOWN, evidence.message or "nothing says why", (), node, time, (), "")
+        return Cause("unknown", UNKNOWN, evidence.message or "no evidence explains it", (), node, time, (), "")
     name, meaning, hint = reason
     seen = root or next((each for each in words if each.id == "node-failed"), None)
     if evidence.reason == Reason.NODE_FAILURE and seen is not None and (node is None or seen.id == "step-refused"):
@@ -157,7 +157,7 @@ def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
     row = next(row for row in SIGNATURES if row.id == "host-memory")
     how = f"ended with code {failure.code}" if worker is None or by_kernel else f"ended: {worker.text.strip()}"
     reasons = [f"rank {failure.rank} {how}"]
-    reasons += ["the node's kernel counted a kill for want of memory, and does not tell whose"] if by_kernel else []
+    reasons += ["the node's kernel counted a kill for lack of memory, without naming the process"] if by_kernel else []
     reasons += [each.text.strip() for each in words[:2]]
     whom = "it" if worker is None or by_kernel else "a worker of its DataLoader"
     what = f"its memory was full, and the kernel killed {whom}"

@@ -29,30 +29,30 @@ ENDS = {
     "arithmetic-error": Signature(
         "arithmetic-error",
         "",
-        "native code divided by zero, or the like (SIGFPE)",
+        "native code divided by zero, or made a similar arithmetic error (SIGFPE)",
         "PYTHONFAULTHANDLER=1 shows the Python line",
         "Linux",
     ),
     "killed": Signature(
         "killed",
         "",
-        "somebody killed it (SIGKILL), and left no word",
-        "the node's kernel log, or the scheduler's accounting (`sacct -o MaxRSS`), says whether memory was full; else "
-        "look for the person or the program of the node that did",
+        "it was killed (SIGKILL), and no record names the sender",
+        "the node's kernel log, or the scheduler's accounting (`sacct -o MaxRSS`), shows whether memory was full; "
+        "else look for the user or the program on the node that sent the signal",
         "Linux",
     ),
     "terminated": Signature(
         "terminated",
         "",
-        "somebody ended it (SIGTERM), and left no word",
-        "look for who sent TERM to this process alone: a person, a program of the node, a scheduler",
+        "it was terminated (SIGTERM), and no record names the sender",
+        "find out what sent TERM to this process alone: a user, a program on the node, a scheduler",
         "Linux",
     ),
     "cpu-time-limit": Signature(
         "cpu-time-limit",
         "",
-        "it used more CPU time than it may (SIGXCPU)",
-        "`ulimit -t` in setup shows the limit: that of a login node, as a rule; run it on a compute node",
+        "it used more CPU time than its limit allows (SIGXCPU)",
+        "`ulimit -t` in setup shows the limit: usually that of a login node; run it on a compute node",
         "Linux",
     ),
 }

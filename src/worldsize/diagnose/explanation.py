@@ -166,4 +166,4 @@ def _notes(evidence: RunEvidence, said: Sequence[Observation]) -> tuple[str, ...
     lead = 1000.0 * ((second.time or 0.0) - (first.time or 0.0))
     unsure = 1000.0 * clock_uncertainty(evidence, first.node, second.node)
     what = f"which of nodes {first.node} and {second.node} was first is uncertain"
-    return (f"{what}: {lead:.1f} ms lie between them, and their clocks agree to {unsure:.1f} ms",)
+    return (f"{what}: {lead:.1f} ms are between them, and their clocks agree to {unsure:.1f} ms",)

@@ -71,12 +71,12 @@ def timed_out_hang_cause(
 
 
 def had_stood_still(evidence: RunEvidence) -> str:
-    """What is told beside a cause from outside: "; the run had stood still since 14:03:11: rank 3 has not …"; "" if
+    """What is told beside a cause from outside: "; the run had been idle since 14:03:11: rank 3 has not …"; "" if
     it had not, or was not ended from outside."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None or evidence.reason not in FROM_OUTSIDE:
         return ""
-    return f"; the run had stood still since {hang.since_text}: {hang.sentence}"
+    return f"; the run had been idle since {hang.since_text}: {hang.sentence}"
 
 
 def _went_on_before(hang: Hang, waited: Sequence[Observation]) -> bool:

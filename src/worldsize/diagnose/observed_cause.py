@@ -18,9 +18,9 @@ _OF_LOST_PEERS = frozenset(("fabric-flushed",))
 _PLACES = frozenset(("path-missing", "module-missing", "permission"))
 """Signatures that may hold of one node alone."""
 
-_OWN_CODE = "its last lines may say why; else look for where the script ends with this code (exit, sys.exit)"
+_OWN_CODE = "its last lines may give the reason; else find where the script ends with this code (exit, sys.exit)"
 _NO_RANK = (
-    "see what it wanted to reach: a server (a database, a tracker) that is not there, or another process of the script"
+    "find out which server it tried to reach: a database or a tracker that is down, or another process of the script"
 )
 
 _OF_PYTHON = re.compile(r"(?!.*Rendezvous)[\w.]*(?:Connection\w*|BrokenPipe)Error\b")
@@ -43,7 +43,7 @@ def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
         name = signal_name(failure.code)
         how = f"was killed by signal {failure.code - 128} ({name})" if name else f"ended with code {failure.code}"
         said = _last_words(failure.rank, evidence)
-        what = f"it {how}, and " + ("none of its lines tells of a known cause" if said else "wrote nothing")
+        what = f"it {how}, and " + ("none of its lines matches a known cause" if said else "wrote nothing")
         last = (f"its last line: {said}",) if said else ()
         return Cause("unknown", UNKNOWN, what, ranks, failure.node_rank, failure.time, last, "" if name else _OWN_CODE)
     if best.id == "peer-lost" and _OF_PYTHON.match(best.text) and not _has_lost_rank(best, evidence):
@@ -72,7 +72,7 @@ def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> C
     if elsewhere:
         name = f"{row.id}-on-one-node"
         sentence += f", on node {each.node} alone"
-        reasons.append(f"it is there on {nodes_text(elsewhere)}, whose agents looked for it")
+        reasons.append(f"it exists on {nodes_text(elsewhere)}, whose agents looked for it")
     ranks = each.match.whose or each.ranks
     node = node_of(ranks[0], evidence) if ranks else each.node
     return Cause(name, standing, sentence, ranks, node, each.time, tuple(reasons), row.hint)

@@ -15,17 +15,17 @@ class KnownReason(NamedTuple):
 
 
 HANG_HINTS = {
-    "H1": "see what that rank does at that place while the others wait: work on one rank alone (evaluation, a "
+    "H1": "find out what that rank does there while the others wait: work on one rank alone (evaluation, a "
     "checkpoint, a download), a lock, data that do not come",
     "H2": "all ranks must make the same collective calls in the same order: look for an `if` on the rank, and for "
     "batches of different number or length",
     "H3": "look at that rank's node: its GPU and its network (`worldsize check`, the kernel's log), and whether "
-    "somebody has stopped the process",
+    "the process was stopped",
     None: "compare the groups of ranks: the one that keeps the others waiting is most often in the smallest group",
 }
 """What to do about a hang, by its kind; None where nobody is named."""
 
-HANG = KnownReason("hang", "the run stood still: ranks waited for another one", "; or: ".join(HANG_HINTS.values()))
+HANG = KnownReason("hang", "the run made no progress: ranks waited for another one", "; or: ".join(HANG_HINTS.values()))
 """That of `Reason.HANG` where the watch over silent runs found it, and of what such a hang leads to."""
 
 REASONS = {
@@ -33,12 +33,12 @@ REASONS = {
         "nodes-missing",
         "not every node joined in time",
         "`worldsize check` tries the ports between the nodes; a firewall, or the wrong one of the head's addresses: "
-        "WORLDSIZE_ADDRESS in setup gives another",
+        "WORLDSIZE_ADDRESS in setup sets another",
     ),
     Reason.NODE_FAILURE: KnownReason(
         "node-lost",
-        "a node's agent was killed, or fell silent",
-        "look for who killed it: the machine's log, a scheduler; leave the node out (slurm.exclude: NAME)",
+        "a node's agent was killed, or stopped responding",
+        "find out what killed it: the machine's log, a scheduler; leave the node out (slurm.exclude: NAME)",
     ),
     Reason.STORAGE: KnownReason(
         "disk-full",
@@ -53,7 +53,7 @@ REASONS = {
         "the scheduler took its nodes for a job that goes first",
         "run it again from its checkpoint; `worldsize requeue` lets the scheduler do so",
     ),
-    Reason.CANCELLED_BY_USER: KnownReason("cancelled", "somebody cancelled it", "nothing, if that was you"),
+    Reason.CANCELLED_BY_USER: KnownReason("cancelled", "it was cancelled", "nothing, if you did"),
     Reason.HANG: KnownReason(
         "early-exit",
         "ranks ended with 0, and the others waited for them",
@@ -63,19 +63,21 @@ REASONS = {
     Reason.ENVIRONMENT: KnownReason(
         "node-not-ready",
         "a node could not be made ready",
-        "mend what it names: a line of setup, the environment, a program or a file system of that node",
+        "fix what it names: a line of setup, the environment, a program or a file system of that node",
     ),
-    Reason.SUBMIT_REJECTED: KnownReason("rejected", "the compute refused the job", "its words say what it wants"),
+    Reason.SUBMIT_REJECTED: KnownReason(
+        "rejected", "the compute refused the job", "its message states the requirement"
+    ),
     Reason.DEPENDENCY: KnownReason(
-        "dependency", "the run that it was to start after did not succeed", "mend that one, then start this one again"
+        "dependency", "the run that it waited for did not succeed", "fix that run, then start this one again"
     ),
-    Reason.LEFT_OUT: KnownReason("left-out", "a trial that was not worth starting", "nothing"),
+    Reason.LEFT_OUT: KnownReason("left-out", "a trial that the search did not need", "nothing"),
     Reason.OUT_OF_MEMORY: KnownReason(
         "host-memory",
         "memory was full",
         "fewer ranks or loader workers per node, a smaller batch, or more memory per node (slurm: mem)",
     ),
     Reason.SIGNAL: KnownReason(
-        "killed", "it was killed by a signal", "the scheduler's accounting, or the node's log, may say by whom"
+        "killed", "it was killed by a signal", "the scheduler's accounting, or the node's log, may name the sender"
     ),
 }

@@ -42,9 +42,9 @@ def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
     row = waited[0].match.signature
     who = ranks_text(waiting)
     if not missing:
-        sentence = f"{who} waited in a collective call until that timed out; who did not come is not known"
+        sentence = f"{who} waited in a collective call until that timed out; which ranks did not join is unknown"
         return Cause(row.id, UNKNOWN, sentence, (), None, waited[0].time, (waited[0].text.strip(),), row.hint)
-    sentence = f"{ranks_text(missing)} did not come to a collective call in which {who} waited"
+    sentence = f"{ranks_text(missing)} did not join a collective call in which {who} waited"
     node = node_of(missing[0], evidence)
     return Cause(row.id, SUPPORTED, sentence, missing, node, waited[0].time, (waited[0].text.strip(),), row.hint)
 

@@ -138,7 +138,7 @@ def activation(
         closed[name] = bool(value) and (told or is_told(name, value))
     for directory in (*spec.path, *spec.ld_library_path):
         if holds_secret(directory):
-            what = "names a secret, and everybody can read the names of directories that programs are looked for in"
+            what = "contains a secret, and every user can read the names on PATH"
             raise UsageError(f"{directory} {what}", "environment", "leave it out")
     return base._replace(
         path=(*(expand_variables(each, known) for each in spec.path), *base.path),
@@ -172,7 +172,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
         text = known.get("HOME", "~") + text[1:]
     whole = re.sub(_VARIABLE, lambda match: known.get(match[1] or match[2], match[0]), text)
     if len(whole) > _MAX_VALUE_LENGTH:
-        raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "leave something out")
+        raise UsageError(f"{text:.40}… is longer than a variable can be", "environment", "remove some entries")
     return whole
 
 

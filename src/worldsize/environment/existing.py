@@ -52,7 +52,7 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
             return found
         untrusted = untrusted or found.prefix
     if untrusted:
-        what = f"there is an environment {wanted!r:.60} at {untrusted}, which somebody else could have put there"
+        what = f"there is an environment {wanted!r:.60} at {untrusted}, which another user could have created"
         raise NotFound(what, None, f"give its path; or worldsize config trust {untrusted}")
     raise _not_found_error(wanted, environ, own)
 
@@ -106,8 +106,8 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
     """Of an environment that worldsize has built, and whose Python was removed since: what is missing, and the mend."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
-    mend = f"bring it back; or worldsize env remove {os.path.basename(prefix)}: its next use builds it anew"
-    return f"its Python is gone: {target}", mend
+    mend = f"restore it; or worldsize env remove {os.path.basename(prefix)}: its next use rebuilds it"
+    return f"its Python no longer exists: {target}", mend
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
@@ -129,12 +129,12 @@ def _environment_at(path: str) -> ExistingEnvironment:
     if os.path.isfile(path) and os.access(path, os.X_OK):
         return _environment_of_python(path)
     if not os.path.isdir(path):
-        hint = "mend it: a directory with bin/python in it, or an interpreter"
+        hint = "correct it: a directory with bin/python in it, or an interpreter"
         raise NotFound(f"no such environment: {printable_text(path)}", None, hint)
     found = inspect_prefix(path)
     if found is None:
         raise NotFound(
-            f"{printable_text(path)} holds no bin/python, so it is no environment", None, "name its directory"
+            f"{printable_text(path)} has no bin/python, so it is not an environment", None, "name its directory"
         )
     return found
 
@@ -147,9 +147,9 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
         return found
     version = name.removeprefix("python")
     raise UsageError(
-        f"{printable_text(path)} is not what `python` means in its directory",
+        f"{printable_text(path)} is not the `python` of its directory",
         None,
-        "say the version, python: {}; or name a virtual or conda environment".format(version or "3.11"),
+        "give the version, python: {}; or name a virtual or conda environment".format(version or "3.11"),
     )
 
 

@@ -34,7 +34,7 @@ def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, 
         return ResolvedEnvironment(None)
     if depth > _DEEPEST:
         hint = "map it to a file, or to [environment.NAME]"
-        raise UsageError(f"{wanted} leads back to itself", "environment_map", hint)
+        raise UsageError(f"{wanted} is mapped to itself", "environment_map", hint)
     if not isinstance(wanted, str):
         return _resolve_contents(spec_of(wanted), config, depth, bool(wanted))
     if is_azure_name(wanted):
@@ -70,7 +70,7 @@ def _resolve_contents(
     """Return the environment that a mapping in a job, or a file, describes: the same text means the same in both."""
     spec = _with_file_contents(spec)
     if spec == EnvironmentSpec(name=spec.name):
-        what = "says nothing that can be built here: the command runs in the current Python"
+        what = "contains nothing that can be built here: the command runs in the current Python"
         return ResolvedEnvironment(None, what if says_something else None)
     if spec.image and config.environment_map and spec == EnvironmentSpec(name=spec.name, image=spec.image):
         value = _mapped_name(spec.image, config, image=True)
@@ -83,7 +83,7 @@ def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnviro
     value = _mapped_name(name, config) if config.environment_map else None
     if value is not None:
         return resolve_environment(value, config, depth + 1)
-    what = "%s is Azure's: the command runs in the current Python ([environment_map] says what it means here)"
+    what = "%s is Azure's: the command runs in the current Python ([environment_map] can map it here)"
     return ResolvedEnvironment(None, what % name)
 
 

@@ -68,7 +68,7 @@ def _write(kind, value, trace):
     try:
         message = str(value)[:_MAX_TEXT]
     except Exception:  # noqa: BLE001  the user's own __str__ may raise anything
-        message = "<the exception's message could not be made>"
+        message = "<the exception's message could not be rendered>"
     report = {
         "type": name,
         "message": message,

@@ -9,7 +9,7 @@ from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.registry import load_module
 
 MAGIC = "#SBATCH"
-WHAT = "what runs batch scripts"
+WHAT = "running batch scripts"
 _READER = "wings.batch_scripts.script.job"
 
 

@@ -93,7 +93,7 @@ def input_problems(job: Job) -> Iterator[tuple[str, str, str]]:
                     yield f"matrix.{name}[{index}]", what, _hint(name, kind)
         elif value is None or (isinstance(value, Input) and value.path is None):
             if not kind.optional:
-                yield key, "has no value", f"say {_hint(name, kind)}"
+                yield key, "has no value", f"use {_hint(name, kind)}"
         else:
             for what in _value_problem(kind, value):
                 yield key, what, _hint(name, kind)

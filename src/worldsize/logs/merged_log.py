@@ -103,7 +103,7 @@ class LogFollower:
 
     ranks  those to show, ascending; None: all
     fold   "same", "numbers", "off"; None: "same" where more than one rank is shown
-    grep   only lines in which it is found; looked for before folding, in each piece of a line longer than 64 KiB
+    grep   only lines that match; looked for before folding, in each piece of a line longer than 64 KiB
     now    the clock, in seconds; never goes backwards
     tail   begin with the last so many lines of each rank
     since  begin with what they wrote since then, in Unix seconds

@@ -42,7 +42,7 @@ def compile_grep(pattern: str) -> re.Pattern[str]:
         raise UsageError(
             f"not a regular expression: {error.msg}{at}: {pattern!r}",
             where="--grep",
-            hint="put a \\ before characters that are meant as they stand, such as . [ ( * + ?",
+            hint="put a \\ before literal characters such as . [ ( * + ?",
         ) from None
     except (OverflowError, RecursionError) as overflow:
         raise UsageError(f"not a usable regular expression: {overflow}", where="--grep") from None

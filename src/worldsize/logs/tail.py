@@ -70,4 +70,4 @@ def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[
             "{} {}: {}".format(who, format_ranges([rank for rank, _ in group]), f'"{text}"' if text else "no output")
         )
     left = sum(map(len, groups[limit:]))
-    return [*texts, f"{left} more ranks said something else"] if left else texts
+    return [*texts, f"{left} more ranks have other output"] if left else texts

@@ -73,11 +73,11 @@ class Array(NamedTuple):
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an array: {error}") from None
         if not 0 < array.elements <= MAX_ELEMENTS:
-            raise ValueError(f"not an array: it says that it has {array.elements!r} elements")
+            raise ValueError(f"not an array: its number of elements is {array.elements!r}")
         if len(array.values) not in (0, array.elements):
             raise ValueError(f"not an array: it has {len(array.values)} values for {array.elements} elements")
         if array.search and not all(isinstance(array.search.get(name), str) for name in ("config", "goal", "metric")):
-            raise ValueError(f"not an array: it does not say what is searched: {array.search!r:.60}")
+            raise ValueError(f"not an array: the kind of search is unknown: {array.search!r:.60}")
         return array
 
 
@@ -143,7 +143,7 @@ def read_after(root: str) -> list[dict[str, Any]]:
 def _parse_after(value: Any) -> list[dict[str, Any]]:
     for each in value:
         if not isinstance(each["run"], str) or not all(isinstance(root, str) for root in each["roots"]):
-            raise ValueError("it does not say which runs are waited for")
+            raise ValueError("it does not name the runs to wait for")
     return [{"run": each["run"], "roots": list(each["roots"]), "any_end": bool(each["any_end"])} for each in value]
 
 

@@ -27,9 +27,9 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """Return the name of a launcher's file in a run's directory. PlanError for what is no launcher's name."""
+    """Return the name of a launcher's file in a run's directory. PlanError for what is not a launcher's name."""
     if not re.fullmatch(_NAME, name):
-        raise PlanError(f"{name!r:.80} is no launcher's name", _WHERE)
+        raise PlanError(f"{name!r:.80} is not a launcher's name", _WHERE)
     return f"{LAUNCHER_PREFIX}{name}.py"
 
 
@@ -39,7 +39,7 @@ def find_installed_module(name: str) -> Any:
     part = _installed_part(name)
     module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
-        what = f"the launcher {name} is no single file of Python, and cannot travel to the nodes"
+        what = f"the launcher {name} is not a single Python file, and cannot be copied to the nodes"
         raise PlanError(what, _WHERE, "its entry point names a module, and neither a package nor an object in one")
     return module
 
@@ -68,7 +68,7 @@ def module_problem(module: Any, kind: type) -> str:
     from worldsize.common.json_values import PARSE_ERRORS, check_fields
 
     if not isinstance(module.FACTS, kind):
-        return "cannot be used: its FACTS are no LauncherFacts"
+        return "cannot be used: its FACTS are not LauncherFacts"
     try:
         facts: Any = module.FACTS
         check_fields(facts).title.format(node=0, first=0, last=0, world=1)
@@ -111,5 +111,5 @@ def _own_bytes(path: str) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or not is_believed(status.st_uid):
-            raise OSError("it is somebody else's, or no file")
+            raise OSError("it belongs to another user, or is not a file")
         return file.read()

@@ -41,7 +41,7 @@ def read_handles(root: str, elements: int) -> list[Any] | None:
 
     def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
-            raise ValueError(f"it does not hold the handles of {elements} elements")
+            raise ValueError(f"it does not contain the handles of {elements} elements")
         return [handle_of(RunPaths(element_root(root, element)), each) for element, each in enumerate(given)]
 
     return read_record(handles_file(root), handles)
@@ -51,14 +51,14 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
     """`value` with the run's directory as its `run_dir`. ValueError for what no compute has written about the run in
     `paths`."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise ValueError("it does not say what the compute calls the run")
+        raise ValueError("it lacks the compute's name for the run")
     for name, kind in _KINDS.items():
         if value.get(name) is not None and type(value[name]) is not kind:
-            raise ValueError(f"{name} is {value[name]!r:.60}, which no compute says")
+            raise ValueError(f"{name} is {value[name]!r:.60}, which no compute uses")
     if value.get("pid") is not None and value["pid"] < 1:
-        raise ValueError("pid is {}, which is no process".format(value["pid"]))
+        raise ValueError("pid is {}, which is not a process".format(value["pid"]))
     if "job" in value and not re.fullmatch(_JOB, str(value["job"])):
-        raise ValueError("job is {!r:.60}, which is no number of a job".format(value["job"]))
+        raise ValueError("job is {!r:.60}, which is not a number of a job".format(value["job"]))
     if value.get("run_id", paths.run_id) != paths.run_id:
         raise ValueError(f"it is the handle of another run, {value['run_id']!s:.60}")
     handle = {**value, "run_dir": paths.root}

@@ -80,7 +80,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
         _require_few(text, len(names) * len(part))
         names = [name + each for name in names for each in part]
         if max(map(len, names)) > _LONGEST_NAME:
-            raise ValueError(f"{_shorten(text)!r} holds a name of more than {_LONGEST_NAME} characters")
+            raise ValueError(f"{_shorten(text)!r} contains a name of more than {_LONGEST_NAME} characters")
     if position == start:
         raise _hostlist_error(text, position)
     return names, position
@@ -108,7 +108,7 @@ def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
 
 def _require_few(text: str, count: int) -> None:
     if count > MAX_NAMES:
-        raise ValueError(f"{_shorten(text)!r} stands for more than {MAX_NAMES} nodes")
+        raise ValueError(f"{_shorten(text)!r} expands to more than {MAX_NAMES} nodes")
 
 
 def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
@@ -126,7 +126,7 @@ def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tup
 def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys(names):
         if not is_node_name(name):
-            raise ValueError(f"{_shorten(name)!r} is no node's name")
+            raise ValueError(f"{_shorten(name)!r} is not a node's name")
         host, dot, domain = name.partition(".")
         pieces = re.split(_NUMBER, host)
         if len(pieces) < 3 or len(pieces[-2]) > 18:
@@ -157,7 +157,7 @@ def _natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def _hostlist_error(text: str, position: int) -> ValueError:
-    return ValueError(f"{_shorten(text)!r} is no list of nodes (at character {position + 1})")
+    return ValueError(f"{_shorten(text)!r} is not a list of nodes (at  character {position + 1})")
 
 
 def _shorten(text: str) -> str:

@@ -48,8 +48,8 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
     if known and all(name in environ for name in masked_variables(plan)):
         secrets = unmasked_variables(plan, environ)
     if secrets is None:
-        what = "the run's secrets are gone: they are kept until it has ended"
-        raise UsageError(what, secrets_file(paths), "worldsize requeue, or rerun, reads them anew")
+        what = "the run's secrets were removed: they are kept until it has ended"
+        raise UsageError(what, secrets_file(paths), "worldsize requeue, or rerun, reads them again")
     return Plan.from_json(json.dumps({**json.loads(plan.to_json()), **secrets, "hidden": []}))
 
 

@@ -21,7 +21,7 @@ def limit_seconds(text: str | None) -> float | None:
     parts = [parse_digits(part) for part in [*([days] if dash else []), *clock.split(":")]]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or len(numbers) > 3 + bool(dash):
-        raise ValueError(f"{text!r:.40} is no time limit")
+        raise ValueError(f"{text!r:.40} is not a time limit")
     if not dash:
         numbers = [0, *(numbers if len(numbers) == 3 else [0, *numbers])]
     number_of_days, hours, minutes, seconds = [*numbers, 0, 0][:4]
@@ -29,7 +29,7 @@ def limit_seconds(text: str | None) -> float | None:
 
 
 def known_limit_seconds(text: str | None) -> float | None:
-    """As `limit_seconds`; also None for what is no time limit, which Slurm itself reports."""
+    """As `limit_seconds`; also None for what is not a time limit, which Slurm itself reports."""
     try:
         return limit_seconds(text)
     except ValueError:

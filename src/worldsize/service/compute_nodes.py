@@ -10,13 +10,13 @@ from worldsize.compute.capabilities import CanExecute, ComputeNode, HasNodes, No
 from worldsize.errors import UsageError
 from worldsize.state.check_rows import WARNING, CheckRow
 
-NODES_HINT = "`worldsize nodes --all` says why"
+NODES_HINT = "`worldsize nodes --all` gives the reason"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
     """Return the same compute. UsageError for one that does not know its nodes."""
     if "nodes" not in compute.capabilities:
-        raise UsageError(f"compute {compute.name} does not tell of its nodes")
+        raise UsageError(f"compute {compute.name} does not list its nodes")
     return cast(HasNodes, compute)
 
 

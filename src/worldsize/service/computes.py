@@ -71,7 +71,7 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
     settings = config.compute(name)
     module = _find_compute_module(settings.type)
     if module is None:
-        raise ConfigError(f"there is no compute type {settings.type} (any more)", f"compute.{name}.type")
+        raise ConfigError(f"there is no compute type {settings.type}", f"compute.{name}.type")
     make: Callable[[], Compute] = partial(module.open_compute, settings, config.home, environ)
     return _make_compute(settings.type, "open_compute", make, f"compute.{name}.type")
 
@@ -83,7 +83,7 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
     found = next((each for each, row in COMPUTE_TYPES.items() if kind in (each, *row.handles)), kind)
     module = _find_compute_module(found)
     if module is None:
-        raise ConfigError(f"the run was submitted to a compute of type {kind}, which this release does not know")
+        raise ConfigError(f"the run was submitted to a compute of type {kind}, which is unknown to this release")
     make: Callable[[], Compute] = partial(module.compute_of_run, directory, handle, name, environ)
     return _make_compute(found, "compute_of_run", make, f"compute {name}" if name else None)
 

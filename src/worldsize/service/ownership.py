@@ -18,7 +18,7 @@ def foreign_reason(paths: RunPaths) -> str | None:
     """Why the run is not to be taken for one of this user's own, by its directory, and its array's; None if it is."""
     array = os.path.dirname(paths.root) if "_" in paths.run_id else None
     if array and os.path.islink(paths.root):
-        return "it is a link, and no element of an array"
+        return "it is a link, and not an element of an array"
     danger = foreign_danger(paths.root) or (foreign_danger(array) if array else None)
     return danger or _unknown_reason(array or paths.root)
 
@@ -33,7 +33,7 @@ def danger_of_run(paths: RunPaths) -> str | None:
     """Why nothing of what the run says is to be done: it is not there, or not this user's own."""
     if is_own(paths):
         return None
-    return foreign_reason(paths) or "its directory is not there"
+    return foreign_reason(paths) or "its directory does not exist"
 
 
 def _unknown_reason(root: str) -> str | None:

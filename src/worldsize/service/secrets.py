@@ -67,7 +67,7 @@ def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> 
         if name not in environ
     ]
     found += [
-        CheckResult("error", f"{name} stands in environment_variables, too", origins.of("secrets"), "leave one out")
+        CheckResult("error", f"{name} is in environment_variables, too", origins.of("secrets"), "leave one out")
         for name in job.secrets
         if name in job.environment_variables
     ]
@@ -95,8 +95,8 @@ def refuse_masked(job: Job) -> None:
     """UsageError for the job of a former run that has lost a secret, and was not given it again."""
     for key, value in job_tree(job).items():
         if MASK in json.dumps(value):
-            what = f"holds {MASK} where the former run had a secret, which is kept nowhere"
-            hint = f"let it use a variable that `secrets` names; or give it again: --set {key}=…"
+            what = f"holds {MASK} where the earlier run had a secret, which is stored nowhere"
+            hint = f"let it use a variable that `secrets` names; or set it again: --set {key}=…"
             raise UsageError(what, f"{job.source}: {key}", hint)
 
 

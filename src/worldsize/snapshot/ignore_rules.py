@@ -82,11 +82,11 @@ def _read(path: str, warnings: list[str]) -> GitIgnoreSpec:
     except IsADirectoryError:
         lines = []
     except OSError as error:
-        raise SnapshotError(f"cannot read it: {error.strerror}", printable_text(path), "mend it") from None
+        raise SnapshotError(f"cannot read it: {error.strerror}", printable_text(path), "correct it") from None
     lines = [line.rstrip("\r") for line in lines]
     for number, line in enumerate(lines):
         if not line.startswith("#") and any(part.count("*") > _MOST_STARS for part in line.split("/")):
-            what = "%s:%d: more than %d stars in a name, left aside: %.80s"
+            what = "%s:%d: more than %d stars in a name, ignored: %.80s"
             warnings.append(what % (printable_text(path), number + 1, _MOST_STARS, printable_text(line)))
             lines[number] = ""
     try:
@@ -104,5 +104,5 @@ def _valid_patterns(path: str, lines: list[str], warnings: list[str]) -> list[st
             GitIgnoreSpec.from_lines([line])
             good.append(line)
         except ValueError:
-            warnings.append(f"{printable_text(path)}:{number}: not a pattern, left aside: {printable_text(line)}")
+            warnings.append(f"{printable_text(path)}:{number}: not a pattern, ignored: {printable_text(line)}")
     return good

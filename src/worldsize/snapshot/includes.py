@@ -40,17 +40,17 @@ def include_problems(code: str | None, includes: Sequence[str]) -> Iterator[tupl
         other = names.setdefault(name, path)
         beside = os.path.join(code, name) if code else ""
         if not name:
-            yield "the root directory cannot be included", "name what the code needs of it"
+            yield "the root directory cannot be included", "name the parts that the code needs"
         elif name in RUN_DIRECTORIES:
             yield f"{shown}: the run has a directory {name}", "include what is in it, or rename it"
         elif not os.path.exists(path) and archived_directory(path) is None:
             yield f"no such file or directory: {shown}", "it is relative to the file that names it"
         elif beside and os.path.lexists(beside) and os.path.realpath(beside) != os.path.realpath(path):
-            yield f"{shown} and {printable_text(beside)} would be one", "rename one of them"
+            yield f"{shown} and {printable_text(beside)} would have the same name", "rename one of them"
         elif beside and os.path.lexists(beside):
             yield f"{shown} is part of the code already", "leave it out"
         elif other is not path:
-            yield f"{shown} and {printable_text(other)} would be one", "rename one of them"
+            yield f"{shown} and {printable_text(other)} would have the same name", "rename one of them"
 
 
 def find_in_includes(includes: Sequence[str], relative: str) -> str | None:

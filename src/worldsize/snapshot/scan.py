@@ -189,7 +189,7 @@ class _Walk:
 
     def take_file(self, status: os.stat_result, relative: str) -> None:
         if not stat.S_ISREG(status.st_mode):
-            return self.warn(relative, "left out: it was replaced meanwhile")
+            return self.warn(relative, "left out: it was replaced during the scan")
         self.bytes += status.st_size
         self.tick(len(self.listing.files), 0)
         self.listing.files.append((relative, status))
@@ -205,7 +205,7 @@ class _Walk:
         except OSError as error:
             raise snapshot_read_error(error, place) from None
         if not target:
-            return self.warn(relative, "left out: it was replaced meanwhile")
+            return self.warn(relative, "left out: it was replaced during the scan")
         owner = status.st_uid
         path = os.path.join(os.path.dirname(place), target)
         try:
@@ -213,7 +213,7 @@ class _Walk:
             if real == root or real.startswith(root.rstrip("/") + "/"):
                 return self.listing.links.append((relative, self.target_in_run(relative, place, real)))
             if not os.path.isfile(real) and not os.path.isdir(real):
-                return self.warn(relative, "left out: links to %s, where no file is", target)
+                return self.warn(relative, "left out: links to %s, which does not exist", target)
             real = self.real_path(path, owner)
             self.take_outside(relative, real, os.lstat(real))
         except (OSError, StorageError) as error:
@@ -263,7 +263,7 @@ class _Walk:
         raise SnapshotError(
             f"the code is too large for a snapshot: {passed}; largest so far: {largest}",
             printable_text(listing.root),
-            "name what the run does not need in .amlignore, or give the directory of the code alone: --code DIR",
+            "list in .amlignore what the run does not need, or name the code's directory: --code DIR",
         )
 
 

@@ -106,7 +106,7 @@ class _Materializer:
             self.tick(number, len(listing.files))
             stored = self.store(relative, status, index)
             if stored is None:
-                self.warnings.append(f"{printable_text(relative)}: left out: it vanished meanwhile")
+                self.warnings.append(f"{printable_text(relative)}: left out: it vanished during the scan")
             else:
                 self.manifest[relative] = ("exec" if is_executable(status) else "file", *stored)
         for relative, target in listing.links:

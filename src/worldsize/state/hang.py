@@ -116,11 +116,11 @@ def _hang_of(value: Any, world_size: int) -> Hang | None:
         return None
     standing, kind, since = value["standing"], value["kind"], value["since"]
     if standing not in _STANDINGS or kind not in _KINDS:
-        raise ValueError("its standing or its kind is not known")
+        raise ValueError("its standing or its kind is unknown")
     silent_since = _time(value["silent_since"])
     sentence = _text(value["sentence"])
     if not sentence:
-        raise ValueError("it says nothing")
+        raise ValueError("it is empty")
     return Hang(
         standing,
         sentence,
@@ -136,19 +136,19 @@ def _hang_of(value: Any, world_size: int) -> Hang | None:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError("it is no list")
+        raise ValueError("it is not a list")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     return printable_text(value[:_LONGEST])
 
 
 def _ranks(value: Any, world_size: int) -> tuple[int, ...]:
     if not all(type(rank) is int and 0 <= rank < world_size for rank in _list(value)):
-        raise ValueError("they are no ranks of the run")
+        raise ValueError("they are not ranks of the run")
     return tuple(sorted(set(value)))
 
 
@@ -157,13 +157,13 @@ def _place(value: Any) -> tuple[str, int, str] | None:
         return None
     file, line, function = value
     if type(line) is not int or not 0 <= line < 1 << 31:
-        raise ValueError("it is no line")
+        raise ValueError("it is not a line")
     return _text(file), line, _text(function)
 
 
 def _time(value: Any) -> float:
     if not is_number(value) or not 0 < value < _LAST_TIME:
-        raise ValueError("it is no time")
+        raise ValueError("it is not a time")
     return float(value)
 
 

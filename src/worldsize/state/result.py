@@ -33,7 +33,7 @@ def status_of(value: dict[str, Any]) -> Status:
     needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}
     status = check_fields(tuple_of(Status, {**row, **needed, "warnings": value.get("warnings", ())}))
     if not status.final:
-        raise ValueError(f"{status.state!r} is no end of a run")
+        raise ValueError(f"{status.state!r} is not an end of a run")
     if not is_code_of(status.state, status.exit_code):
-        raise ValueError(f"{status.state} with the exit code {status.exit_code!r} is no end of a run")
+        raise ValueError(f"{status.state} with the exit code {status.exit_code!r} is not an end of a run")
     return status

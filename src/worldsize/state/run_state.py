@@ -95,7 +95,7 @@ def _ended_status(facts: AttemptFacts) -> Status:
             return _killed_status(facts)
         return _cancelled_status(facts)
     missed = sorted(node_rank for record in facts.exits for node_rank in record.without)
-    what = f"went on without node {', '.join(map(str, missed))}" if missed else ""
+    what = f"continued without node {', '.join(map(str, missed))}" if missed else ""
     warnings = tuple(warning for record in facts.exits for warning in record.warnings)
     return _final_status(facts, RunState.SUCCEEDED, None, 0, what)._replace(warnings=warnings)
 
@@ -142,7 +142,8 @@ def _absent_status(facts: AttemptFacts) -> Status:
         )
     missing = facts.nodes - len(facts.exits)
     what = (
-        facts.observation.message or f"it is no longer there, and {missing} of {facts.nodes} nodes left no exit record"
+        facts.observation.message
+        or f"the native job no longer exists, and {missing} of {facts.nodes} nodes left no exit record"
     )
     return _final_status(facts, RunState.LOST, None, LOST_CODE, what)
 

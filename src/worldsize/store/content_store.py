@@ -69,7 +69,9 @@ class ContentStore:
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
         """Hold the lock of `path`: one process at a time fetches the same."""
-        lock = acquire(path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize fetches it", 0, 0))
+        lock = acquire(
+            path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize process fetches it", 0, 0)
+        )
         assert lock is not None
         try:
             yield

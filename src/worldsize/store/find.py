@@ -58,7 +58,7 @@ def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) ->
             raise NotFound("there is no run yet", printable_text(runs_link_dir(home)), "start one: `worldsize run …`")
         return _find_by_id(home, newest[0])
     if not _may_name_file(text):
-        raise NotFound(f"{text!r} names no run", None, "`worldsize list` shows the runs")
+        raise NotFound(f"{text!r} matches no run", None, "`worldsize list` shows the runs")
     if os.sep in text or text in (os.curdir, os.pardir):
         return _find_by_path(text)
     if is_run_id(text) and os.path.lexists(os.path.join(runs_link_dir(home), text)):
@@ -112,9 +112,11 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
     if is_replaced(home, run_id):
         if not foreign_owner(paths.root):
             whose = foreign_owner(os.path.join(runs_link_dir(home), run_id))
-            raise UsageError(f"{whose}, and leads to a run of yours", run_id, "give the path of the run itself")
-        what = f"the directory of {run_id} was removed, and somebody else has made one of that name"
-        raise NotFound(what, printable_text(paths.root), f"worldsize status {printable_text(paths.root)} shows theirs")
+            raise UsageError(f"{whose}, and points to a run of yours", run_id, "give the path of the run itself")
+        what = f"the directory of {run_id} was removed, and another user has created one of that name"
+        raise NotFound(
+            what, printable_text(paths.root), f"worldsize status {printable_text(paths.root)} shows that run"
+        )
     return paths
 
 
@@ -166,10 +168,10 @@ def _find_by_path(text: str) -> RunPaths:
             link = error.where if isinstance(error, StorageError) else None
             what = (link and foreign_owner(link)) or str(error)
             hint = "give the path of the run itself"
-            raise UsageError(f"{what}, and leads to a run of yours", link or printable_text(text), hint) from None
+            raise UsageError(f"{what}, and points to a run of yours", link or printable_text(text), hint) from None
     if not os.path.isfile(os.path.join(root, "plan.json")) and not is_array(RunPaths(root)):
         raise NotFound(
-            "not a run directory (it holds no plan.json)",
+            "not a run directory (it has no plan.json)",
             printable_text(text),
             "give a run's id, or the path of its directory",
         )
@@ -180,7 +182,7 @@ def _ambiguous_error(text: str, matches: list[str]) -> UsageError:
     shown = ", ".join(matches[:_MAX_SHOWN])
     if len(matches) > _MAX_SHOWN:
         shown += f", and {len(matches) - _MAX_SHOWN} more"
-    return UsageError(f"{text!r} names {len(matches)} runs: {shown}", None, "type more of the id")
+    return UsageError(f"{text!r} names {len(matches)} runs: {shown}", None, "give more of the id")
 
 
 def _not_found_error(text: str, ids: list[str]) -> NotFound:
@@ -193,9 +195,9 @@ def _not_found_error(text: str, ids: list[str]) -> NotFound:
     if nearest:
         hint = f"did you mean {names[nearest[0]]}? `worldsize list` shows the runs"
     elif is_run_id(text):
-        hint = "it was removed, or lies in another WORLDSIZE_HOME; `worldsize list` shows the runs"
+        hint = "it was removed, or is in another WORLDSIZE_HOME; `worldsize list` shows the runs"
     elif ids:
         hint = f"`worldsize list` shows the runs; the latest is {ids[0]}"
     else:
         hint = "there is no run yet: start one with `worldsize run …`"
-    return NotFound(f"no run is called {text!r}", None, hint)
+    return NotFound(f"no run is named {text!r}", None, hint)

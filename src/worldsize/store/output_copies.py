@@ -46,13 +46,13 @@ def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
         with Descriptor(os.open(source, _READ)) as opened:
             status = os.fstat(opened)
             if not stat.S_ISREG(status.st_mode):
-                raise StorageError("is no regular file", source)
+                raise StorageError("is not a regular file", source)
             if _is_there(target, status):
                 return target
             os.makedirs(os.path.dirname(target), exist_ok=True)
             _copy(opened, status, target)
     except FileExistsError:
-        raise StorageError("is there already, and differs", target, "name another place: --to DIR") from None
+        raise StorageError("exists already, and differs", target, "name another place: --to DIR") from None
     except OSError as error:
         raise storage_error(error, error.filename or target) from None
     return target

@@ -43,7 +43,7 @@ class Decision(NamedTuple):
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
     """Return whether this user trusts a file that holds `data`; None where nobody has decided about that content, and
-    where a link of somebody else's leads to the file: it would be read as a file of that place."""
+    where a link of another user leads to the file: it would be read as a file of that place."""
     try:
         follow_links(path, strict=True)
         owner = os.stat(path).st_uid
@@ -95,8 +95,8 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
         if trusted:
             follow_links(path, strict=True)
     except StorageError:
-        what = f"a link of somebody else's leads to {printable_text(real)}"
-        raise UsageError(what, printable_text(path), "if that is meant, name it") from None
+        what = f"a link of another user leads to {printable_text(real)}"
+        raise UsageError(what, printable_text(path), "if that is intended, name it") from None
     status = os.stat(real)
     entry: dict[str, Any] = {"trusted": trusted}
     if stat.S_ISDIR(status.st_mode):
@@ -191,8 +191,8 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     except OSError as error:
         why = error.strerror
     if why:
-        hint = "HOME, or XDG_CONFIG_HOME, is to be a directory that only you can write to"
-        raise UsageError(f"what you trust cannot be kept there: {why}", existing, hint)
+        hint = "HOME, or XDG_CONFIG_HOME, must be a directory that only you can write to"
+        raise UsageError(f"your decisions cannot be stored there: {why}", existing, hint)
 
 
 def _access(status: os.stat_result, path: str) -> list[Any]:

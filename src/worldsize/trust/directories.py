@@ -175,7 +175,7 @@ def replacement_danger(path: str) -> str | None:
     try:
         real_path(path)
     except StorageError as error:
-        return f"in {error.where} others could replace it: {error.what.rpartition(': ')[2]}"
+        return f"in {error.where} other users could replace it: {error.what.rpartition(': ')[2]}"
     except OSError:
         pass
     return None
@@ -184,7 +184,7 @@ def replacement_danger(path: str) -> str | None:
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
     """Raise UsageError if a run's directory has a `foreign_danger`."""
     if danger is not None:
-        hint = f"whoever started it can do that; if you trust all that lies there: worldsize config trust {path}"
+        hint = f"the user who started it can do that; if you trust everything in it: worldsize config trust {path}"
         raise UsageError(f"{verb} is for runs of your own: {danger}", path, hint)
 
 
@@ -244,7 +244,7 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
         status = _with_root_owner(status)
     danger = None if _is_sticky(status) else danger_of(status, directory)
     if danger and not _is_trusted(directory, status, environ):
-        raise unsafe_directory_error(directory, danger, "what lies in it could be replaced")
+        raise unsafe_directory_error(directory, danger, "its content could be replaced")
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:

@@ -87,7 +87,7 @@ def _without_links(directory: str, path: str) -> str:
 
 
 def _foreign_link_error(path: str) -> OSError:
-    return OSError(errno.EPERM, "it is a link of somebody else's", path)
+    return OSError(errno.EPERM, "it is another user's link", path)
 
 
 def _status(name: str, directory: int) -> os.stat_result | None:

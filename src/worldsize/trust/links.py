@@ -90,10 +90,10 @@ def require_link(path: str, status: os.stat_result, strict: bool = False) -> Non
         raise unsafe_directory_error(path, f"the link belongs to {user_name(status.st_uid)}")
 
 
-def unsafe_directory_error(path: str, danger: str, what: str = "what lies there cannot be relied on") -> StorageError:
+def unsafe_directory_error(path: str, danger: str, what: str = "its content cannot be trusted") -> StorageError:
     """Return the error for a directory that others can change."""
     hint = (
-        "name a directory of your own, or close it to others; or, if you trust all who can write there: "
+        "name a directory of your own, or close it to other users; or, if you trust every user who can write there: "
         "worldsize config trust %s"
     )
     return StorageError(f"{what}: {danger}", printable_text(path), hint % printable_text(path))

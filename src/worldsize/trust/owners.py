@@ -20,11 +20,11 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
     if not is_believed(status.st_uid):
         return f"it belongs to {user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
-        return "everybody may write to it"
+        return "every user may write to it"
     if status.st_mode & stat.S_IWGRP and not is_private_group(status.st_gid):
         return f"the group {group_name(status.st_gid)} may write to it"
     if status.st_mode & stat.S_IWGRP and place is not None and access_list(place):
-        return "its access list lets others write to it"
+        return "its access list lets other users write to it"
     return None
 
 
@@ -107,7 +107,7 @@ def is_own_process(pid: int) -> bool:
 
 def user_name(uid: int) -> str:
     if is_unknown(uid):
-        return "a user whom this user namespace does not know"
+        return "a user unknown in this user namespace"
     name = login_name(uid)
     return f"{name} (uid {uid})" if name else f"uid {uid}"
 

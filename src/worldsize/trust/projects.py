@@ -69,7 +69,7 @@ def _foreign_owner(path: str) -> str | None:
     try:
         owner = os.lstat(path).st_uid
     except OSError:
-        return "it is not there any more"
+        return "it no longer exists"
     return None if is_believed(owner) else f"it belongs to {user_name(owner)}"
 
 
@@ -81,7 +81,7 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
     if others:
         return others
     if named is not None and not stat.S_ISLNK(named.st_mode) and not os.path.samestat(named, status):
-        return "it was exchanged while it was read"
+        return "it was replaced while it was read"
     place = os.path.dirname(path) or "."
     replaced = replacement_danger(place)
     if replaced:
@@ -99,7 +99,7 @@ def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
         return replaced
     real = os.path.realpath(path)
     if not os.path.samestat(os.lstat(real), status):
-        return "it was exchanged while it was read"
+        return "it was replaced while it was read"
     return _danger_of_directory(real)
 
 
@@ -139,7 +139,7 @@ def judge_project_file(
         raise ConfigError(f"is {switch!r:.20}", TRUST_VARIABLE, "0, 1, or leave it out")
     decided = True if switch == "1" else _decision(file, environ)
     if decided is not None:
-        return TrustVerdict(decided, "" if decided else _exclusion(file, "you have said no to it"))
+        return TrustVerdict(decided, "" if decided else _exclusion(file, "you have declined it"))
     if file.danger:
         return TrustVerdict(False, _exclusion(file))
     said = tuple(authority())
@@ -156,11 +156,11 @@ def judge_project_file(
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:
         return TrustVerdict(
-            False, _exclusion(file, "you have said no to it" if answer is False else "nobody has said yes to it")
+            False, _exclusion(file, "you have declined it" if answer is False else "it has not been trusted")
         )
     if answer is None:
         keys = ", ".join(key for key, _ in said[:4]) + (", …" if len(said) > 4 else "")
-        what = "%s sets %s; it counts, since only you can write to it. If you have read it: worldsize config trust %s"
+        what = "%s sets %s; it is used, since only you can write to it. If you have read it: worldsize config trust %s"
         return TrustVerdict(True, what % (file.path, keys, file.path))
     return TrustVerdict(True)
 
@@ -172,4 +172,4 @@ def _decision(file: ConfigFile, environ: Mapping[str, str]) -> bool | None:
 
 
 def _exclusion(file: ConfigFile, why: str = "") -> str:
-    return f"{file.path} does not count: {why or file.danger}; if you trust it: worldsize config trust {file.path}"
+    return f"{file.path} is ignored: {why or file.danger}; if you trust it: worldsize config trust {file.path}"

@@ -24,7 +24,7 @@ def remove_tree(path: str) -> None:
     with Descriptor(os.open(path, _FLAGS)) as directory:
         status = os.fstat(directory)
         if not is_ours(status):
-            raise StorageError(f"is not removed: it belongs to {user_name(status.st_uid)}", path)
+            raise StorageError(f"not removed: it belongs to {user_name(status.st_uid)}", path)
         os.fchmod(directory, 0o700)
         for _, names, _, within in os.fwalk(".", dir_fd=directory):
             for name in names:
@@ -41,5 +41,5 @@ def path_within(root: str, path: str) -> str:
     """
     place = real_path(path, check_parents=False)
     if not place.startswith(os.path.realpath(root) + os.sep):
-        raise StorageError(f"it leads out of {root}", path)
+        raise StorageError(f"it leads outside {root}", path)
     return place

@@ -23,7 +23,7 @@ def read_group(head: HeadNode, call: Call) -> Answer:
 def _body_fields(body: object) -> dict[str, object]:
     """RequestRefused: the body is no object."""
     if not isinstance(body, dict):
-        raise RequestRefused(400, "The request body is no object.")
+        raise RequestRefused(400, "The request body is not an object.")
     return {str(name).lower(): value for name, value in body.items()}
 
 
@@ -39,7 +39,7 @@ def create_group(head: HeadNode, call: Call) -> Answer:
     words = _body_fields(call.body)
     name, text = _text_field(words, "Name").strip(), _text_field(words, "Description")
     if not name or set(name) & set(",/\\\0"):
-        raise RequestRefused(400, f"{name!r} is no name of a node group.")
+        raise RequestRefused(400, f"{name!r} is not a node group name.")
     if name.lower() in map(str.lower, head.cluster.groups):
         raise RequestRefused(409, f"There is a node group {name} already.")
     _check_managed(words)

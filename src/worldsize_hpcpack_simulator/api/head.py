@@ -126,7 +126,7 @@ def _find_subtask(master: Task, call: Call) -> Task:
 def _parse_id(call: Call, name: str) -> int:
     text = call.path[name]
     if not (text.isascii() and text.lstrip("-").isdigit()):
-        raise RequestRefused(400, f"{text!r} is no id.")
+        raise RequestRefused(400, f"{text!r} is not an id.")
     if len(text) > 10:
         raise RequestRefused(404, f"{text} does not exist.")
     return int(text)

@@ -64,7 +64,7 @@ def parse_number(query: Mapping[str, str], name: str, default: int, least: int) 
         number = float(text)
         value = int(number)
     except (ValueError, OverflowError):
-        raise RequestRefused(400, f"{text!r} is no number for {name}.") from None
+        raise RequestRefused(400, f"{text!r} is not a number for {name}.") from None
     if value != number or value < least:
         raise RequestRefused(400, f"{name} is a whole number of at least {least}, not {text}.")
     return value
@@ -87,7 +87,7 @@ def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:
         match = _CLAUSE.fullmatch(part)
         if match is None:
-            raise RequestRefused(400, f"{part!r} is no filter of the form: NAME eq VALUE.")
+            raise RequestRefused(400, f"{part!r} is not a filter of the form: NAME eq VALUE.")
         if match[1].lower() not in names:
             raise RequestRefused(400, f"There is no filter {match[1]}; there are {', '.join(known)}.")
         found[names[match[1].lower()]] = match[2].strip("'\"")

@@ -55,5 +55,5 @@ def _parse_variables(body: object) -> dict[str, str]:
     values = parse_property_list(body)
     for name in values:
         if "=" in name:
-            raise RequestRefused(400, f"{name!r} is no name of an environment variable.")
+            raise RequestRefused(400, f"{name!r} is not an environment variable name.")
     return values

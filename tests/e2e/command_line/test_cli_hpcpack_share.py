@@ -72,7 +72,7 @@ def test_apply_does_it_as_root(cli: Cli) -> None:
         (["check"], "no compute of type hpcpack is configured"),
         (["share", "--compute", "local"], "compute local is of type local"),
         (["share", "--compute", "lab"], "there is no compute 'lab'"),
-        (["share", "--head", "/srv/app", "--user", "anna"], "'/srv/app' is no share of a head node"),
+        (["share", "--head", "/srv/app", "--user", "anna"], "'/srv/app' is not a share of a head node"),
         (["mount"], "invalid choice: 'mount'"),
     ],
 )

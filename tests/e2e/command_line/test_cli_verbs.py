@@ -137,7 +137,7 @@ def test_status_while_it_runs(cli: Cli) -> None:
     assert status["exit_code"] is None
     assert began < status["started"] < time.time()
     assert "RUNNING" in cli.ok("status").out
-    assert "nothing says which run" in cli("cancel", "--now").err
+    assert "no run is named" in cli("cancel", "--now").err
     assert "cancel %s" % run in cli.ok("cancel", "--now", "-y").err
     assert cli("wait").code == 130
     assert cli.status(run)["reason"] == "CANCELLED_BY_USER"

@@ -57,7 +57,7 @@ def test_ctrl_c_ends_what_was_started(cli: Cli) -> None:
     heard(process.stderr, "conformance suite")
     wait_for(lambda: runs_of(cli), 60)
     process.send_signal(signal.SIGINT)
-    heard(process.stderr, "ending what was started")
+    heard(process.stderr, "stopping what was started")
     process.send_signal(signal.SIGINT)  # changes nothing
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
@@ -74,7 +74,7 @@ def test_what_has_not_begun_in_time_is_not_run(cli: Cli) -> None:
     result = cli("selftest", "-k", "test_the_time_limit or test_grace", "--minutes", "0.001", timeout=100)
     assert result.code == 0, result
     assert result.lines[0].startswith("0 passed, 0 failed, 0 skipped, 2 not run in ")
-    assert {each["reason"] for each in report_of(cli)["tests"]} == {"time was over"}
+    assert {each["reason"] for each in report_of(cli)["tests"]} == {"time ran out"}
 
 
 @pytest.mark.parametrize(

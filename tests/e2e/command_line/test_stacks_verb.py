@@ -108,7 +108,7 @@ def test_the_rank_that_others_wait_for_in_a_barrier(cli: Cli) -> None:
 
 def test_mistakes_are_said(cli: Cli) -> None:
     for words, said in (
-        ((), "no run is running\n  → `worldsize why` tells how the latest run ended"),
+        ((), "no run is running\n  → `worldsize why` explains how the latest run ended"),
         (("nope",), "there is no run yet"),
         (("--seconds", "61"), "--seconds: 61 s is too long"),
         (("--once", "--seconds", "1"), "--once takes one"),

@@ -30,7 +30,7 @@ def test_copies_are_made_once_and_are_no_code_of_the_next_run(cli: Cli) -> None:
     with open(os.path.join(cli.project, run, "part-1"), "w") as file:
         file.write("mine")
     refused = cli("fetch")
-    assert refused.code == 1 and "is there already, and differs" in refused.err and "--to" in refused.err
+    assert refused.code == 1 and "exists already, and differs" in refused.err and "--to" in refused.err
     assert not os.path.exists(cli.path(cli.run("--", "true"), "code", run))
 
 

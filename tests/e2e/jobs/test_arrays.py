@@ -243,9 +243,9 @@ def test_what_waits_is_lost_with_its_queue_and_what_runs_is_not(cli: Cli) -> Non
         (["--matrix", "lt=1,2"], "--matrix lt: names none of the job's inputs"),
         (["--matrix", "lr=0.1,"], "--matrix lr: a value is empty"),
         (["--count", "2"], "--count: cannot be combined with a matrix"),
-        (["--set", "inputs.lr=3"], "--set inputs.lr: the matrix varies it"),
+        (["--set", "inputs.lr=3"], "--set inputs.lr: the matrix already varies it"),
         (["--at-once", "0"], "--at-once: at least one run at a time"),
-        (["--after", "nothing"], "no run is called 'nothing'"),
+        (["--after", "nothing"], "no run is named 'nothing'"),
         (["--set", "command=python train.py ${{inputs.rl}}"], "--set command: ${{inputs.rl}} names none"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_run_that_waits_for_one_that_fails_never_starts(cli: Cli) -> None:
     assert cli("wait", never).code == 1
     status = cli.status(never)
     assert (status["state"], status["reason"]) == ("FAILED", "DEPENDENCY")
-    assert status["message"] == "it was to start after %s had SUCCEEDED, and that is FAILED" % first
+    assert status["message"] == "it waited for %s to succeed, and that run is FAILED" % first
     assert cli("wait", later).code == 0
     assert not os.path.exists(os.path.join(cli.project, "started"))
     too_late = cli("submit", "--after", first, "--", "true")

@@ -104,7 +104,7 @@ def test_a_run_that_waits_for_one_that_is_killed(home: Path) -> None:
         ({"matrix": {"lr": [1]}, "count": 2}, "submit(): count: cannot be combined with a matrix"),
         ({"count": 10_001}, "submit(): count: is 10001, must be 1 to 10000"),
         ({"at_once": 2}, "at_once has no meaning for a single run"),
-        ({"after": "nobody"}, "no run is called 'nobody'"),
+        ({"after": "nobody"}, "no run is named 'nobody'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_created(home: Path, given: dict, message: str) -> None:

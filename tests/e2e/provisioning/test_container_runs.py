@@ -87,6 +87,6 @@ def test_without_a_runtime_it_is_refused_and_how_to_go_on(cli: Cli) -> None:
 
 def test_what_cannot_be_in_an_image(cli: Cli, image: str) -> None:
     job(cli, image, distribution={"type": "pytorch", "launcher": "torchrun"})
-    assert "torchrun would run outside of the image" in cli("run", "job.yml").err
+    assert "torchrun would run outside the image" in cli("run", "job.yml").err
     job(cli, "./none.sif")
     assert "no such image: %s/none.sif" % cli.project in cli("run", "job.yml").err

@@ -57,10 +57,10 @@ def test_what_cannot_be_fetched_leaves_no_run(cli: Cli, site: Site) -> None:
     cases = [
         (a_file(site.url + "/digit.txt"), 2, "inputs.data.path: %s/digit.txt: 404" % site.url),
         (a_file(site.url + "/digits.txt", sha256="0" * 64), 2, "inputs.data.sha256: %s/digits.txt: its" % site.url),
-        (a_file(site.url + "/digits.txt", sha256="123"), 2, "inputs.data.sha256: is no checksum of 64"),
+        (a_file(site.url + "/digits.txt", sha256="123"), 2, "inputs.data.sha256: is not a checksum of 64"),
         (a_file("azureml:data:1"), 2, "inputs.data.path: azureml:data:1 cannot be read here"),
         (a_file("gopher://host/x"), 2, "gopher:// is nothing that fsspec knows"),
-        ({"type": "uri_folder", "path": site.url + "/digits.txt"}, 2, "say type: uri_file"),
+        ({"type": "uri_folder", "path": site.url + "/digits.txt"}, 2, "set type: uri_file"),
     ]
     for data, code, said in cases:
         job(cli, "cat ${{inputs.data}}", data=data)
@@ -167,7 +167,7 @@ def test_a_node_that_cannot_copy_fails_the_run_and_says_why(cli: Cli) -> None:
     os.mkdir(own, 0o777)
     os.chmod(own, 0o777)
     result = cli("run", "job.yml")
-    assert result.code == 1 and "%s: what lies there cannot be relied on" % own in result.err, result
+    assert result.code == 1 and "%s: its content cannot be trusted" % own in result.err, result
     run = cli.latest()
     status = cli.status(run)
     assert (status["state"], status["reason"]) == ("FAILED", "ENVIRONMENT")
@@ -219,4 +219,4 @@ def test_ro_mount_leaves_the_run_writable(cli: Cli) -> None:
     result = cli("run", "job.yml")
     assert result.code == 0 and result.lines == ["0:0: written"]
     events = cli.read(cli.latest(), "attempt-0", "events", "node-0000.jsonl")
-    assert "holds the run directory" in events
+    assert "contains the run directory" in events

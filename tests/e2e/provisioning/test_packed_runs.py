@@ -101,9 +101,7 @@ def test_a_file_that_changes_is_another_environment(cli: Cli, disk: str, packed:
         file.write(data)
     os.utime(copy, (1, 1))
     result = cli("run", "job.yml")
-    assert (
-        result.code == 1 and "its environment could not be made ready: the packed environment is damaged" in result.err
-    )
+    assert result.code == 1 and "its environment could not be prepared: the packed environment is damaged" in result.err
     assert cli.status()["reason"] == "ENVIRONMENT"
     assert [name for name in os.listdir(os.path.join(disk, "envs")) if name.endswith(".part")] == []
 

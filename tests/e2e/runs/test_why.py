@@ -22,7 +22,7 @@ def fail(cli: Cli, line: str, world: str = "1x2") -> str:
 def test_the_cause_stands_on_the_failure_screen_too(cli: Cli) -> None:
     cli.write("train.py", TRAIN.format("open('data/x')"))
     result = cli("run", "-q", "-w", "1x2", "--", "python", "train.py")
-    assert "cause (established, path-missing): a file is not there: data/x\nwhat to do: " in result.err
+    assert "cause (established, path-missing): a file does not exist: data/x\nwhat to do: " in result.err
     assert cli.status()["failure"]["cause"] == cli.json("why")["cause"]
 
 
@@ -57,7 +57,7 @@ def test_an_array_is_folded_by_cause(cli: Cli) -> None:
     assert [(each["cause"]["id"], len(each["runs"])) for each in told] == [("path-missing", 3), ("exception", 2)]
     assert told[0]["runs"] == ["%s_%d" % (array, number) for number in (1, 2, 3)]
     screen = cli.ok("why", array, "--all").out
-    assert screen.startswith("3 × path-missing (established): a file is not there: x\n  %s_1, " % array)
+    assert screen.startswith("3 × path-missing (established): a file does not exist: x\n  %s_1, " % array)
     refused = cli("why", array)
     assert refused.code == 2 and "worldsize why --all" in refused.err
 
@@ -65,7 +65,7 @@ def test_an_array_is_folded_by_cause(cli: Cli) -> None:
 def test_what_every_node_lacks_is_not_said_to_be_missing_on_one(cli: Cli) -> None:
     fail(cli, "import kept", "2x1")
     assert cli.json("why")["cause"]["id"] == "module-missing"
-    assert "module kept, which a rank of another node did not find, is not there, either" in cli.ok("events").out
+    assert "module kept, which a rank of another node did not find, does not exist either" in cli.ok("events").out
 
 
 def test_events_are_in_order_and_by_one_clock(cli: Cli) -> None:

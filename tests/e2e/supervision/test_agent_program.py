@@ -198,7 +198,7 @@ def test_a_head_without_an_address_names_one_that_is_not_the_loopback(agents):
 def test_a_head_that_never_comes(agents):
     run = agents("true", ranks=1, rendezvous_timeout=0.3)
     code, said = run.ended(run.start("--node-rank", "1"))
-    assert code == 1 and "did not say within 0.3 s" in said
+    assert code == 1 and "did not publish within 0.3 s" in said
     assert read_exits(run.paths, 2)[0].failure.reason == "RENDEZVOUS"
 
 
@@ -220,8 +220,8 @@ def test_a_head_that_ends_before_it_has_met_the_others(agents):
 def test_a_head_that_does_not_know_the_launcher_says_so_in_its_record(agents, nodes):
     run = agents("true", nodes=nodes, ranks=1, launcher="no-such")
     code, said = run.ended(run.head())
-    assert code == 2 and "there is no launcher 'no-such'" in said and "Traceback" not in said
-    assert "there is no launcher 'no-such'" in read_exits(run.paths, nodes)[0].failure.message
+    assert code == 2 and "there is not a launcher 'no-such'" in said and "Traceback" not in said
+    assert "there is not a launcher 'no-such'" in read_exits(run.paths, nodes)[0].failure.message
 
 
 def test_a_node_that_cannot_reach_the_head_says_why(agents):
@@ -252,7 +252,7 @@ def test_a_node_that_never_comes(agents):
     ("options", "environ", "words"),
     [
         ((), {}, "one of the arguments --node-rank --node-rank-var"),
-        (("--node-rank", "2"), {}, "'2' is no node of this run, which has nodes 0 to 1"),
+        (("--node-rank", "2"), {}, "'2' is not a node of this run, which has nodes 0 to 1"),
         (("--node-rank", "-1"), {}, "invalid int value: '-1'"),
         (("--node-rank", "one"), {}, "invalid int value"),
         (("--node-rank-var", "SLURM_NODEID"), {}, "SLURM_NODEID: not set"),

@@ -59,7 +59,7 @@ def own_py_spy() -> str | None:
     return py_spy.find_py_spy([])
 
 
-with_py_spy = pytest.mark.skipif(own_py_spy() is None, reason="there is no py-spy: requirements/test.txt")
+with_py_spy = pytest.mark.skipif(own_py_spy() is None, reason="py-spy is not installed: requirements/test.txt")
 
 
 def settled(ranks: HookedRanks, program: str | None, kind: str) -> list[RankStacks]:
@@ -162,7 +162,7 @@ def test_a_rank_that_is_a_shell(ranks: HookedRanks, program: str | None) -> None
     stacks = until(lambda: found if len(found := settled(ranks, program, "sleep")) == 3 else None)
     assert process_words(stacks[0]) == "sleeps in sleep at rank0.py:3 in <module>"
     assert stacks[0].pid != ranks.roots[0] and stacks[0].parent is None
-    assert (stacks[1].command, stacks[1].source, stacks[1].problem) == ("sh", "proc", "it is no Python")
+    assert (stacks[1].command, stacks[1].source, stacks[1].problem) == ("sh", "proc", "it is not a Python process")
     assert [each.command for each in stacks[2:]] == ["sleep"], "what the shell waits for"
 
 
@@ -221,9 +221,9 @@ def test_no_process_gets_the_signal_that_does_not_expect_it(ranks: HookedRanks) 
     ranks.start("import signal\nsignal.pthread_sigmask(0, [signal.SIGRTMAX - 3])\n" + WAITS)
     stacks = collect(ranks, None)
     assert [(each.source, each.problem) for each in stacks] == [
-        ("proc", "there is no py-spy; faulthandler is not registered in it"),
-        ("proc", "there is no py-spy; its file for faulthandler is not open in it"),
-        ("proc", "there is no py-spy; its main thread holds the signal of faulthandler back"),
+        ("proc", "py-spy is not installed; faulthandler is not registered in it"),
+        ("proc", "py-spy is not installed; its file for faulthandler is not open in it"),
+        ("proc", "py-spy is not installed; its main thread blocks the signal of faulthandler"),
     ]
     assert all(ranks.is_alive(rank) for rank in range(3))
     assert all(process_words(each).startswith("shows no stack of Python") for each in stacks)

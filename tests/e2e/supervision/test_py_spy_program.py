@@ -1,4 +1,4 @@
-"""Which program counts as py-spy, and what becomes of ranks that it says nothing of."""
+"""Which program counts as py-spy, and what becomes of ranks that it is empty of."""
 
 from __future__ import annotations
 

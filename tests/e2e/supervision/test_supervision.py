@@ -498,7 +498,7 @@ NO_MESSAGE = "class E(Exception):\n    def __str__(self): raise KeyError\nraise 
     [
         ("raise ValueError('x' * 1_000_000)", "ValueError", "x" * 20_000),
         ("raise ValueError('\\ud800 \\x00 \\u2028')", "ValueError", "\ud800 \0 \u2028"),
-        (NO_MESSAGE, "__main__.E", "<the exception's message could not be made>"),
+        (NO_MESSAGE, "__main__.E", "<the exception's message could not be rendered>"),
         ("def f(): f()\nf()", "RecursionError", "maximum recursion depth exceeded"),
         ("import json; json.loads('{')", "json.decoder.JSONDecodeError", "Expecting property name enclosed"),
         ("class B(BaseException): pass\nraise B('b')", "__main__.B", "b"),

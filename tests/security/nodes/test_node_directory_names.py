@@ -109,5 +109,5 @@ def test_an_own_one_that_others_can_write_to_is_refused(anna: Person, disk: str)
     """It is this user's to mend, and not to be hidden."""
     anna.python("import os, sys; os.mkdir(sys.argv[1]); os.chmod(sys.argv[1], 0o777)", path_of(disk))
     with anna.start_python(FIND, disk) as process:
-        assert "everybody may write to it" in process.communicate(timeout=60)[1].decode()
+        assert "every user may write to it" in process.communicate(timeout=60)[1].decode()
     assert os.listdir(disk) == [os.path.basename(path_of(disk))]

@@ -62,7 +62,7 @@ def test_a_name_that_is_somebody_elses_by_now(tmp_path: Path, archive: Path, mac
     assert fetch(tmp_path, archive, target) == GOOD
     shutil.rmtree(target + "/nccl")
     put(target, "evil")
-    with pytest.raises(BuildError, match="is there already"):
+    with pytest.raises(BuildError, match="exists already"):
         fetch(tmp_path, archive, target)
 
 
@@ -73,7 +73,7 @@ def test_a_link_that_is_somebody_elses_by_now(tmp_path: Path, archive: Path, mac
     os.rename(target + "/nccl", away + "/nccl")
     os.symlink(away + "/nccl", target + "/nccl")
     os.chown(target + "/nccl", BEN, BEN, follow_symlinks=False)
-    with pytest.raises(BuildError, match="is there already"):
+    with pytest.raises(BuildError, match="exists already"):
         fetch(tmp_path, archive, target)
 
 

@@ -122,7 +122,7 @@ def test_a_run_that_is_waited_for(victim: Cli, place: Place) -> None:
     place.take_as_succeeded(first)
     place.go()
     assert victim("wait", second).code
-    assert "%s had SUCCEEDED, and that is LOST" % first in victim("status", second).out
+    assert "%s to succeed, and that run is LOST" % first in victim("status", second).out
     assert not os.path.exists(place.mark)
 
 
@@ -137,7 +137,7 @@ def test_a_run_that_a_batch_job_waited_for(tmp_path: Path, monkeypatch: pytest.M
     write_json(after_file(roots[1]), [{"run": "first", "roots": roots[:1], "any_end": False}])
     assert unmet_dependency(RunPaths(roots[1])) == ""
     os.chown(roots[0], 65534, 65534)
-    assert unmet_dependency(RunPaths(roots[1])) == "first had SUCCEEDED, and that is LOST"
+    assert unmet_dependency(RunPaths(roots[1])) == "first to succeed, and that run is LOST"
 
 
 def test_a_run_whose_setup_takes_its_time(victim: Cli, place: Place) -> None:

@@ -150,7 +150,7 @@ def test_a_run_of_ones_own_where_others_could_replace_it(victim: Cli, machine: M
     shutil.copytree(os.path.realpath(victim.path(own)), root, symlinks=True)
     for found in (root, *map(str, Path(root).rglob("*"))):
         os.chown(found, uid, uid, follow_symlinks=False)
-    why = "is for runs of your own: in %s others could replace it: everybody may write to it" % lab
+    why = "is for runs of your own: in %s other users could replace it: every user may write to it" % lab
     for words in (("rerun", root), ("cancel", root), ("requeue", root), ("exec", root, "--", "id"), ("shell", root)):
         refused = victim(*words)
         assert refused.code != 0 and why in refused.err

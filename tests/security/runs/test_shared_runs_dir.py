@@ -100,11 +100,11 @@ def test_a_runs_dir_where_others_could_replace_runs_is_refused(victim: Cli, mach
     directory = machine.directory(mode)
     use(victim, directory)
     refused = victim("run", "-q", "--", "true")
-    assert refused.code == 1 and "everybody may write to it" in refused.err, refused
+    assert refused.code == 1 and "every user may write to it" in refused.err, refused
     assert "worldsize config trust %s" % directory in refused.err
     for words in (("--dry-run", "--", "true"), ("--dry-run", "--count", "2", "--", "true")):
         shown = victim("run", *words)  # found by review: a batch script to be submitted by hand would run there
-        assert shown.code == 1 and "everybody may write to it" in shown.err and not shown.out
+        assert shown.code == 1 and "every user may write to it" in shown.err and not shown.out
     assert os.listdir(directory) == []
     victim.ok("config", "trust", directory)
     victim.ok("run", "-q", "--", "true")
@@ -205,7 +205,7 @@ def test_prune_where_others_may_write_by_now(victim: Cli, attacker: Person, mach
     name = directory + "/.pruned-20261123-000000-000000"
     attacker.python(MOVE, precious, name)
     refused = victim("prune", "--keep", "0")
-    assert refused.code == 1 and "everybody may write to it" in refused.err and os.path.isdir(name)
+    assert refused.code == 1 and "every user may write to it" in refused.err and os.path.isdir(name)
     assert victim("prune", "--keep", "1").code == 0 and os.path.isdir(name)
 
 
@@ -268,7 +268,7 @@ def test_a_home_that_others_can_write_to(victim: Cli, attacker: Person, machine:
     """Its agent is executed, and its runs are."""
     victim.environ["WORLDSIZE_HOME"] = home = machine.directory(0o777, uid)
     refused = victim("run", "-q", "--", "true")
-    assert refused.code == 1 and "%s: what lies in it could be replaced: everybody may" % home in refused.err
+    assert refused.code == 1 and "%s: its content could be replaced: everybody may" % home in refused.err
     victim.ok("config", "trust", home)
     pre_made(attacker, home + "/cache")
     refused = victim("run", "-q", "--", "true")

@@ -267,7 +267,7 @@ def test_no_answer_is_kept_for_the_next_time(tmp_path: Path) -> None:
             terminal.until("[y/N] ")
             terminal.type("\x04")
             assert terminal.end() == 0
-    assert not (tmp_path / "mark").exists() and "nobody has said yes to it" in terminal.shown
+    assert not (tmp_path / "mark").exists() and "it has not been trusted" in terminal.shown
     cli.close()
 
 
@@ -333,7 +333,7 @@ def test_what_would_be_masked_is_not_asked_about(tmp_path: Path, line: str) -> N
     cli.write("worldsize.toml", "[compute.local]\nsetup = [%s]\n" % json.dumps("%s; touch %s/mark" % (line, tmp_path)))
     with Terminal(cli, "run", "-q", "--", "true") as terminal:
         terminal.end()
-    assert "a secret, as it seems, in compute.local.setup: read it, then: worldsize config trust" in terminal.shown
+    assert "what looks like a secret, in compute.local.setup: read it, then: worldsize config trust" in terminal.shown
     assert "[y/N]" not in terminal.shown and "nobody has said yes" in terminal.shown
     assert not (tmp_path / "mark").exists()
     cli.close()
@@ -372,7 +372,7 @@ def test_a_no_that_cannot_be_kept_holds_for_all_of_a_command(tmp_path: Path) -> 
     said = [("compute.local.setup", "id -u")]
     asked = judge_project_file(file, lambda: said, environ, lambda question: False)
     again = judge_project_file(file, lambda: said, environ, None)
-    assert not asked.counts and "you have said no to it" in asked.notice
+    assert not asked.counts and "you have declined it" in asked.notice
     assert decision_about_file(file.path, file.data, environ) is None, "it was kept"
     assert not again.counts and "does not count" in again.notice
 

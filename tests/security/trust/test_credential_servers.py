@@ -88,7 +88,7 @@ def test_a_directory_of_ones_own_sends_none_to_what_is_not_configured(victim: Cl
     directory = run_on_hpcpack(victim, listener.url)
     status = victim("status", directory, WORLDSIZE_HPCPACK_PASSWORD=PASSWORD)
     assert not listener.visited
-    assert "no compute that is configured here has its head node and account" in status.out, status
+    assert "no configured compute has its head node and account" in status.out, status
 
 
 def test_the_configured_server_is_asked_as_it_is_configured(victim: Cli, listener: Listener) -> None:

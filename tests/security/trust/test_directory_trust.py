@@ -37,7 +37,7 @@ def made(root: str, name: str, mode: int = 0o755, uid: int = 0, gid: int = 0) ->
 @pytest.mark.parametrize(
     ("mode", "uid", "gid", "why"),
     [
-        (0o777, 0, 0, "everybody may write to it"),
+        (0o777, 0, 0, "every user may write to it"),
         (0o775, 0, BEN, "the group %d may write to it" % BEN),
         (0o755, ANNA, ANNA, "it belongs to uid %d" % ANNA),
         (0o1777, ANNA, ANNA, "it belongs to uid %d" % ANNA),

@@ -40,7 +40,7 @@ def test_a_simulator_asks_for_a_directory_that_others_cannot_write_to(
     names = [name + suffix for name in ("hpcpack-ca.pem", "worldsize.toml") for suffix in ("", ".new")]
     attacker.python(PLANT, lab, str(precious), *names)
     refused = victim("simulate", "hpcpack", "--share", lab + "/app", "--nodes", "1")
-    assert refused.code != 0 and "everybody may write to it" in refused.err and "config trust" in refused.err
+    assert refused.code != 0 and "every user may write to it" in refused.err and "config trust" in refused.err
     assert precious.read_text() == "precious" and sorted(os.listdir(lab)) == sorted(names)
 
 

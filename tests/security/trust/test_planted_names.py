@@ -20,11 +20,11 @@ def test_a_link_that_is_to_be_trusted(victim: Cli, attacker: Person, machine: Ma
     os.chown(drop + "/below", uid, uid)
     attacker.python(LINK, drop, place + "/link")
     refused = victim("config", "trust", os.path.join(place, name))
-    assert refused.code == 2 and "a link of somebody else's leads to %s" % drop in refused.err, refused
+    assert refused.code == 2 and "a link of another user leads to %s" % drop in refused.err, refused
     assert victim.json("config", "trust") == []
     victim.environ["WORLDSIZE_TRUST_PROJECT"] = "1"
     victim.write("worldsize.toml", '[compute.local]\nruns_dir = "%s/runs"\n' % drop)
-    assert "everybody may write to it" in victim("run", "-q", "--", "true").err
+    assert "every user may write to it" in victim("run", "-q", "--", "true").err
 
 
 def test_a_link_of_ones_own_that_is_to_be_trusted(victim: Cli, machine: Machine, uid: int) -> None:

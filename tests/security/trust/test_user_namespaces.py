@@ -50,7 +50,7 @@ def test_a_link_in_the_root_directory_is_nobodys_to_trust(inside: Person) -> Non
     """On the way to a directory it counts as root's. A decision about a file asks that it is known to be root's."""
     assert os.path.islink("/bin"), "as all of today's systems have it"
     refused = inside("config", "trust", "/bin/env")
-    assert refused.code == 2 and "a link of somebody else's leads to /usr/bin/env" in refused.err
+    assert refused.code == 2 and "a link of another user leads to /usr/bin/env" in refused.err
     inside.ok("config", "trust", "/usr/bin/env")
     script = """
 import os

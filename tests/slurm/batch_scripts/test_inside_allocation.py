@@ -123,7 +123,7 @@ def test_an_allocation_that_slurm_ends_says_why(login: Login, shell: Shell) -> N
     login("wait", run, "--timeout", "30")
     status = login.status(run)
     assert (status["state"], status["reason"]) == ("FAILED", "NODE_FAILURE"), status
-    assert status["message"].endswith("failed (NODE_FAIL); that ended its allocation (job %s)" % shell.job)
+    assert status["message"].endswith("failed (NODE_FAIL); this ended its allocation (job %s)" % shell.job)
     assert wait_for(lambda: not login.alive(run), 30, raises=False), login.alive(run)
 
 

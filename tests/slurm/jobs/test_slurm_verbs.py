@@ -50,7 +50,7 @@ def test_nodes_alike_are_one_row_and_a_drained_one_says_why(login: Login) -> Non
     assert first.split()[:2] == ["node[1-2]", "mixed"] and "1 free of 4 × h100" in first
     assert second.split()[:2] == ["node3", "drained"] and "0 free of 4 × h100" in second
     assert third.split()[:2] == ["node4", "idle"]
-    assert "1 node starts no runs: `worldsize nodes --all` says why" in folded.err
+    assert "1 node starts no runs: `worldsize nodes --all` gives the reason" in folded.err
     lines = login.ok("nodes", "--all").lines
     assert len(lines) == 5 and lines[3].endswith("  fan broken, ask Jo")
     found = {row["name"]: row for row in login.json("nodes")}

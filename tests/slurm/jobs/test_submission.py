@@ -43,7 +43,7 @@ def job_file(login: Login, keys: str, nodes: int = 2) -> str:
             *("  nodelist: moon1", 1, "job.yml:5: slurm.nodelist: Slurm would refuse it: Invalid node name"),
             marks=pytest.mark.exhaustive,
         ),
-        ("  sbatch_options:\n    array: 1-3", 1, "job.yml:6: slurm.sbatch_options.array: array is not to be set here"),
+        ("  sbatch_options:\n    array: 1-3", 1, "job.yml:6: slurm.sbatch_options.array: array cannot be set here"),
     ],
 )
 def test_what_can_not_run_is_refused_before(login: Login, keys: str, nodes: int, said: str) -> None:

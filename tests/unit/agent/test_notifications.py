@@ -82,7 +82,7 @@ def test_what_cannot_be_had_is_no_trouble_of_the_run(tmp_path, monkeypatch, capf
     monkeypatch.setattr(registry, "find_module", lambda name: Broken())
     found = begin_notifications(PLAN._replace(notify="true"), RunPaths(str(tmp_path)), {}, False)
     found.tell_end()
-    assert found.pids == () and "nobody is told of this run: no more processes" in capfd.readouterr().err
+    assert found.pids == () and "no notifications are sent for this run: no more processes" in capfd.readouterr().err
 
 
 def test_the_teller_hears_what_is_recorded_and_its_answers_are_notices(tmp_path, recorder, capfd):

@@ -61,7 +61,7 @@ def test_a_run_starts_once_those_before_it_have_succeeded(tmp_path: Path) -> Non
         write_unstarted_record(other, before, node, "", None, 0)
     assert unmet_dependency(paths) == ""
     write_json(before.result, result(other, Status("CANCELLED", "CANCELLED_BY_USER", 130)))
-    assert unmet_dependency(paths) == "before had SUCCEEDED, and that is CANCELLED"
+    assert unmet_dependency(paths) == "before to succeed, and that run is CANCELLED"
     waits_for(paths, before, any_end=True)
     assert unmet_dependency(paths) == ""
 
@@ -71,7 +71,7 @@ def test_the_latest_attempt_of_another_run_counts(tmp_path: Path) -> None:
     other, before = a_run(tmp_path, "before")
     waits_for(paths, before)
     write_unstarted_record(other, before, 0, "lost a node")
-    assert unmet_dependency(paths) == "before had SUCCEEDED, and that is FAILED"
+    assert unmet_dependency(paths) == "before to succeed, and that run is FAILED"
     again = RunPaths(before.root, 1)
     for directory in again.directories():
         os.makedirs(directory, exist_ok=True)

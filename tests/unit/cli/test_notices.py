@@ -69,10 +69,10 @@ def test_that_the_run_stands_still_is_told_once(events: Events, capsys: pytest.C
     events.write("notice", text=stuck_text(312.0, sentence))
     assert log.poll() is True and log.poll() is False
     events.write("resumed")
-    events.write("notice", text="the run goes on: there are signs of life again")
+    events.write("notice", text="the run continues: there are signs of life again")
     log.finish()
     assert capsys.readouterr().err == (
-        "notice: no sign of life for 312 s: %s\nnotice: the run goes on: there are signs of life again\n" % sentence
+        "notice: no sign of life for 312 s: %s\nnotice: the run continues: there are signs of life again\n" % sentence
     )
 
 

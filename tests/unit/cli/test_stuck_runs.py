@@ -70,7 +70,7 @@ def test_status_says_since_when_and_why(run: RunPaths, capsys: pytest.CaptureFix
     text = output(capsys, run, "status")
     clock = time.strftime("%H:%M:%S", time.localtime(since))
     assert text.startswith("%s  RUNNING\n" % run.run_id)
-    assert "\nstuck since %s (12 min): %s\nall about it: worldsize why %s\n" % (clock, SENTENCE, run.run_id) in text
+    assert "\nstuck since %s (12 min): %s\ndetails: worldsize why %s\n" % (clock, SENTENCE, run.run_id) in text
     assert text.count(SENTENCE) == 1
     data = json.loads(output(capsys, run, "status", "-o", "json"))
     assert data["hang"] == {"since": since, "sentence": SENTENCE, "standing": "established", "ranks": [3]}
@@ -94,7 +94,7 @@ def test_why_tells_it_while_the_run_runs(run: RunPaths, capsys: pytest.CaptureFi
 def test_a_run_that_went_on_is_not_stuck(run: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     hang(run)
     tell(run, "resumed")
-    tell(run, "notice", id="hang", text="the run goes on: there are signs of life again")
+    tell(run, "notice", id="hang", text="the run continues: there are signs of life again")
     text = output(capsys, run, "status")
     assert "stuck since" not in text and SENTENCE not in text and "notice" not in text
     assert json.loads(output(capsys, run, "status", "-o", "json"))["hang"] is None
@@ -147,5 +147,5 @@ def test_events_tell_that_it_stands_still_and_that_it_goes_on(
     hang(run)
     tell(run, "resumed")
     text = output(capsys, run, "events")
-    assert "node 0  the run has stood still for 312 s (established): " + SENTENCE in text
-    assert "node 0  the run goes on: there are signs of life again" in text
+    assert "node 0  the run has made no progress for 312 s (established): " + SENTENCE in text
+    assert "node 0  the run continues: there are signs of life again" in text

@@ -28,7 +28,7 @@ SHM = "vm:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-x to 9 bytes, 
 def test_the_ranks_that_a_barrier_names_are_the_cause() -> None:
     found = cause([raised(0, BARRIER, 16.0), stopped(1), stopped(2), stopped(3)], 0)
     assert (found.id, found.standing, found.ranks, found.node) == ("barrier-missed", ESTABLISHED, (1, 3), 0)
-    assert found.sentence == "ranks 1,3 did not come to the barrier"
+    assert found.sentence == "ranks 1,3 did not reach the barrier"
 
 
 def test_why_a_rank_missed_the_barrier_counts_more() -> None:

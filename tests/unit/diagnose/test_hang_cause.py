@@ -144,7 +144,7 @@ def test_whoever_ended_it_is_the_cause_and_the_hang_stands_beside_it(
     found = told(there)
     since = time.strftime("%H:%M:%S", time.localtime(100.0))
     assert (found.cause.id, found.cause.standing, found.cause.ranks) == (cause, ESTABLISHED, ())
-    assert found.cause.sentence.endswith("; the run had stood still since %s: %s" % (since, SENTENCE))
+    assert found.cause.sentence.endswith("; the run had been idle since %s: %s" % (since, SENTENCE))
     assert (found.chain[0].role, found.chain[0].text) == ("root", SENTENCE)
     unnamed = told(there._replace(hang=UNNAMED))
     assert unnamed.cause.sentence.endswith(NOBODY) and unnamed.chain[0].role == "confirmation"

@@ -41,7 +41,7 @@ def test_a_name_of_azures_that_is_mapped_to_nothing_is_the_current_python() -> N
 
 def test_names_that_lead_in_a_circle_are_told() -> None:
     config = Config(environments={"a": "b", "b": "a"})
-    with pytest.raises(UsageError, match="leads back to itself"):
+    with pytest.raises(UsageError, match="is mapped to itself"):
         resolve_environment("a", config)
 
 

@@ -36,15 +36,15 @@ def test_an_input_may_be_a_mapping_with_a_value() -> None:
 
 @pytest.mark.parametrize("name", ["id", "status", "creation_context", "log_files", "parameters"])
 def test_what_the_service_sets_is_left_aside(name: str) -> None:
-    assert read("%s: {a: 1}" % name)[1] == ["%s: is what the service says of a job; ignored" % name]
+    assert read("%s: {a: 1}" % name)[1] == ["%s: is set by the service; ignored" % name]
 
 
 def test_what_only_the_service_uses_is_left_aside() -> None:
     job, warnings = read("inputs: {a: {path: x, datastore: azureml:d}}\nservices: {s: {type: ssh, status: Running}}")
     assert job.services == {"s": {"type": "ssh"}}
     assert warnings == [
-        "services.s.status: is what the service says of a job; ignored",
-        "inputs.a.datastore: says something to the service alone; ignored",
+        "services.s.status: is set by the service; ignored",
+        "inputs.a.datastore: has a meaning for the service only; ignored",
     ]
 
 
@@ -52,7 +52,7 @@ def test_what_only_the_service_uses_is_left_aside() -> None:
     ("text", "warning"),
     [
         ("tags: {a: 1}", "tags.a: is a whole number, which Azure's client refuses here; write it in quotes"),
-        ("description:", "description: has no value: it counts as absent, and Azure's client refuses it"),
+        ("description:", "description: has no value: it is ignored, and Azure's client refuses it"),
         ("inputs: {a: .inf}", "inputs.a: is .inf, which Azure's client refuses"),
         (
             "environment_variables: {A: }",
@@ -69,9 +69,9 @@ def test_what_azure_refuses_or_leaves_open_warns(text: str, warning: str) -> Non
     [
         ("identity: {client_id: a}", "identity.type: is missing"),
         ("services: {s: {type: ssh, nodes: 1}}", "services.s.nodes: expected text"),
-        ("services: {s: {type: ssh, nodes: some}}", "services.s.nodes: 'some' is none of the values allowed"),
-        ("outputs: {o: {version: 1}}", "outputs.o.version: is that of a name"),
-        ("outputs: {o: {name: a b}}", "outputs.o.name: 'a b' is no name that a service registers"),
+        ("services: {s: {type: ssh, nodes: some}}", "services.s.nodes: 'some' is not one of the allowed values"),
+        ("outputs: {o: {version: 1}}", "outputs.o.version: belongs to a name"),
+        ("outputs: {o: {name: a b}}", "outputs.o.name: 'a b' is not a name that a service can register"),
     ],
 )
 def test_what_azure_refuses_is_refused(text: str, part: str) -> None:

@@ -116,7 +116,7 @@ def test_a_schema_of_a_job_makes_a_job() -> None:
         (HEAD + "inputs: {n: {default: 1}}\n", "inputs.n.type: is missing"),
         (HEAD + "inputs: {n: 1}\n", "inputs.n: expected a mapping"),
         (HEAD + "inputs: {n: {type: integer, default: two}}\n", "inputs.n.default: is 'two', must be a whole number"),
-        (HEAD + "inputs: {n: {type: float}}\n", "inputs.n.type: 'float' is none of the values allowed"),
+        (HEAD + "inputs: {n: {type: float}}\n", "inputs.n.type: 'float' is not one of the allowed values"),
         (HEAD + "inputs: {d: {type: uri_file, default: x}}\n", "inputs.d.default: is not for data"),
         (HEAD + "inputs: {s: {type: string, max: 3}}\n", "inputs.s.max: is not for a string"),
         (HEAD + "inputs: {s: {type: string, enum: [1]}}\n", "inputs.s.enum[0]: expected text"),

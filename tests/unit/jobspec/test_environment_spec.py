@@ -163,7 +163,7 @@ def test_what_exists_needs_no_building() -> None:
         ("{condaa: [a]}", "did you mean 'conda'"),
         ("{conda: python}", "environment.conda: expected a list"),
         ("{fetch: [{url: https://h/x}]}", "fetch[0].sha256: is missing"),
-        ("{fetch: [{url: https://h/x, sha256: abc}]}", "fetch[0].sha256: is no checksum"),
+        ("{fetch: [{url: https://h/x, sha256: abc}]}", "fetch[0].sha256: is not a checksum"),
         ("{fetch: [{sha256: %s}]}" % SUM, "fetch[0].url: is missing"),
         ("{fetch: {url: x}}", "environment.fetch: expected a list"),
         ("{build: [{name: x}]}", "environment.build[0]: is one of"),

@@ -227,7 +227,7 @@ def test_a_wrong_word_is_named_with_the_nearest_right_one(line: str, message: st
 
 
 WRONG_VALUES = [
-    ("inputs: {x: {type: uri_file, path: 'http://[anna'}}", "inputs.x.path: is no address that can be read"),
+    ("inputs: {x: {type: uri_file, path: 'http://[anna'}}", "inputs.x.path: is not a readable address"),
     ("name: 3", "name: expected text, found 3 (a whole number)"),
     ("name: ../x", "is not a job's name"),
     ("name: ''", "name: is empty"),
@@ -264,7 +264,7 @@ WRONG_VALUES = [
     ("grace: -1", "grace: is -1, must be at least 0"),
     ("threads: 0", "threads: is 0, must be at least 1"),
     ("share_gpus: 1", "share_gpus: expected true or false, found 1"),
-    ("share: all", "share: 'all' is none of the values allowed"),
+    ("share: all", "share: 'all' is not one of the allowed values"),
     ("tags: [a]", "tags: expected a mapping of keys, found a list"),
     ("tags: {a: [b]}", "tags.a: expected text, found a list"),
     ("environment_variables: {A: [b]}", "environment_variables.A: expected text, found a list"),
@@ -275,7 +275,7 @@ WRONG_VALUES = [
     ("inputs: {../x: 3}", "inputs.../x: is not a name"),
     ("inputs: {a: }", "inputs.a: expected a literal or a mapping with a path, found nothing"),
     ("inputs: {a: [1]}", "inputs.a: expected a literal or a mapping with a path, found a list"),
-    ("inputs: {a: {type: uri_file}}", "inputs.a.path: is missing; or say optional: true"),
+    ("inputs: {a: {type: uri_file}}", "inputs.a.path: is missing; or set optional: true"),
     ("inputs: {a: {path: ''}}", "inputs.a.path: is empty"),
     ("inputs: {a: {path: x, optional: 1}}", "inputs.a.optional: expected true or false"),
     ('inputs: {a: "x\\0"}', "inputs.a: holds a NUL byte"),
@@ -325,7 +325,7 @@ def test_all_problems_are_told_at_once() -> None:
         "  job.yml:3: resources.instanc_count: is not a key of resources; did you mean 'instance_count'?",
         "  job.yml:3: resources.instance_count: is 0, must be at least 1",
         "  job.yml:4: limits.timeout: is -1, must be more than 0",
-        "  job.yml:1: command: is missing; say what each rank executes",
+        "  job.yml:1: command: is missing; set the command of each rank",
     ]
 
 

@@ -58,7 +58,7 @@ def test_expand(text: str, names: list[str]) -> None:
     ],
 )
 def test_nonsense_is_an_error_that_quotes_it(text: str) -> None:
-    with pytest.raises(ValueError, match="is no list of nodes") as error:
+    with pytest.raises(ValueError, match="is not a list of nodes") as error:
         expand_hostlist(text)
     assert repr(text) in str(error.value)
 

@@ -40,7 +40,7 @@ def test_nodes_are_put_on_one_clock(paths) -> None:
     assert told(paths, "rank_exited", "exception") == [
         (99.25, "node 1", "rank 2 raised ValueError: no"),
         (99.5, "node 1", "ranks 2-3 ended with code 1"),
-        (100.0, "node 0", "rank 0 ended with code 143, told to end"),
+        (100.0, "node 0", "rank 0 ended with code 143, asked to end"),
     ]
 
 
@@ -56,7 +56,7 @@ def test_slurms_words_have_their_time(paths) -> None:
 def test_the_client_tells_when_it_was_asked_to_cancel(paths) -> None:
     write_json(paths.cancel, {})
     os.utime(paths.cancel, (50.0, 50.0))
-    assert told(paths, "cancel") == [(50.0, "client", "somebody asked to cancel it")]
+    assert told(paths, "cancel") == [(50.0, "client", "a cancel was requested")]
 
 
 def test_an_event_of_another_release_is_told_by_its_fields(paths) -> None:

@@ -259,6 +259,6 @@ def test_agents_that_a_full_disk_ended(tmp_path: Path, monkeypatch: pytest.Monke
     found = remarked(tmp_path, text, UNSTARTED)
     assert (found.reason, found.message) == (
         Reason.STORAGE,
-        "no rank was started: no space left where the run directory lies (%s)" % tmp_path,
+        "no rank was started: no space left on the run directory's file system (%s)" % tmp_path,
     )
     assert remarked(tmp_path, UNREACHED, UNSTARTED).message == "no rank was started: " + WHICH

@@ -98,7 +98,10 @@ def test_collisions_are_refused_with_both_names(tmp_path: Path, code: Path) -> N
     one, other = write(tmp_path / "a" / "lib" / "x").parent, write(tmp_path / "b" / "lib" / "x").parent
     main = write(tmp_path / "main.py")
     told = [what for what, _ in include_problems(str(code), [str(one), str(other), str(main)])]
-    assert told == ["%s and %s would be one" % (other, one), "%s and %s would be one" % (main, code / "main.py")]
+    assert told == [
+        "%s and %s would have the same name" % (other, one),
+        "%s and %s would have the same name" % (main, code / "main.py"),
+    ]
     with pytest.raises(SnapshotError, match="has a 'lib' already"):
         snapshot(tmp_path, code, one, other)
 

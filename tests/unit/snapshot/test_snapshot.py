@@ -643,7 +643,7 @@ def test_a_link_that_is_gone_once_it_was_listed(place, monkeypatch, then):
     monkeypatch.setattr(os, "open", replace_first)
     listing = scan(place.code)
     assert ([name for name, _ in listing.files], listing.links) == (["t.py"], [])
-    assert listing.warnings == ["link: left out: it was replaced meanwhile"]
+    assert listing.warnings == ["link: left out: it was replaced during the scan"]
 
 
 def test_where_a_link_of_anothers_leads_is_told_while_it_is_exchanged(place, monkeypatch):

@@ -98,7 +98,7 @@ def test_a_copy_is_made_once_and_nothing_else_is_replaced(paths: RunPaths, tmp_p
     before = target.stat()
     assert copy_output(paths, file, str(tmp_path / "to")) == str(target) and target.stat() == before
     target.write_text("mine")
-    with pytest.raises(StorageError, match="is there already, and differs"):
+    with pytest.raises(StorageError, match="exists already, and differs"):
         copy_output(paths, file, str(tmp_path / "to"))
     assert target.read_text() == "mine"
 

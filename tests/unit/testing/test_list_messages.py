@@ -10,12 +10,12 @@ from scripts.list_messages import SOURCE, read_messages, texts_of
 @pytest.mark.parametrize(
     "text",
     [
-        "{text} names no run",
+        "{text} matches no run",
         "`worldsize list` shows the runs",
         "run a job and follow it to its end",
         "print the version",
         "at_once has no meaning for a single run",
-        "not a run directory (it holds no plan.json)",
+        "not a run directory (it has no plan.json)",
     ],
     ids=["error", "hint", "verb", "option", "Python", "where"],
 )

@@ -26,7 +26,8 @@ def own_address() -> str:
     raise RendezvousError(
         "no address of this host is known that other nodes could reach",
         socket.gethostname(),
-        "give it with --address or WORLDSIZE_ADDRESS, or let the host's name mean it (`getent ahosts $(hostname)`)",
+        "set it with --address or WORLDSIZE_ADDRESS, or make the host's name resolve to it (`getent ahosts "
+        "$(hostname)`)",
     )
 
 

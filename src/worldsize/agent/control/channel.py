@@ -263,7 +263,9 @@ class MemberChannel:
         """
         if self._link is not None:
             if not self.connected and self._clock() - self._link.began > GREETING:
-                self.trouble = f"what answers there has not proved within {GREETING:g} s that it is the run's head"
+                self.trouble = (
+                    f"the process at this address has not proved within {GREETING:g} s that it is the run's head"
+                )
                 self.close()
             return False
         try:
@@ -304,7 +306,7 @@ class MemberChannel:
         gone = bool(messages) and messages[-1]["kind"] == GONE
         if messages and not self.connected:
             if messages[0]["kind"] == GONE:
-                self.trouble = "what answers there hung up, or is not the run's head"
+                self.trouble = "the process at this address closed the connection, or is not the run's head"
                 self.close()
                 return
             self.connected = True

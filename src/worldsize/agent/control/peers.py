@@ -29,9 +29,12 @@ more takes longer than the whole proof."""
 REFUSALS = 50
 """Refused attempts in a row, 20 ms apart, after which the head counts as gone: it listens before it publishes its
 address."""
-_REFUSED = "the head's agent is gone, or a firewall keeps its nodes apart (%s: connection refused)"
+_REFUSED = "the head's agent has ended, or a firewall separates the nodes (%s: connection refused)"
 _NO_ROOM = " (the head cannot accept more: %s; see ulimit -Hn there)"
-_ADVICE = "a firewall? or not its address for other nodes: `export WORLDSIZE_ADDRESS=…` in setup gives another"
+_ADVICE = (
+    "a firewall may block it, or other nodes cannot use this address: `export WORLDSIZE_ADDRESS=…` in "
+    "setup sets another"
+)
 
 
 class HeadPeers(Peers):
@@ -102,7 +105,7 @@ class HeadPeers(Peers):
         elif kind == HELLO and self._verdict is not None:
             self._channel.send_to(node_rank, "verdict", **self._verdict.fields())
         elif kind == GONE and node_rank not in self.done_nodes:
-            return self._handle_lost_node(node_rank, "its agent is gone (connection lost)")
+            return self._handle_lost_node(node_rank, "its agent has ended (connection lost)")
         return None
 
     def _count_ready(self, node_rank: int, parts: int) -> None:
@@ -254,7 +257,7 @@ class MemberPeers(Peers):
         elif kind == GONE:
             self._head_gone = True
             if not self._ended:
-                return self._head_lost_verdict("the head's agent is gone (connection lost)")
+                return self._head_lost_verdict("the head's agent has ended (connection lost)")
         return None
 
     def _head_lost_verdict(self, what: str) -> PeerVerdict:
@@ -292,7 +295,7 @@ class MemberPeers(Peers):
 
     def missing_text(self, within: str = "") -> str:
         what = "node %d (%s) could not join the head at %s%s: %s (%s)"
-        why = self._channel.trouble or "nobody answers"
+        why = self._channel.trouble or "no answer"
         return what % (self._node_rank, self._own.name, self._address, within, why, _ADVICE)
 
     def close(self, verdict: Verdict | None) -> None:

@@ -111,7 +111,7 @@ class Conductor:
             if ended is not None:
                 return self._result_writer.write(dict.fromkeys(self._nodes(), ended))
             if access_of(self.paths.root) != self._access:
-                note(f"{self.paths.root} is not there any more")
+                note(f"{self.paths.root} no longer exists")
                 return 1
         try:
             if self.plan.rehearsal:

@@ -39,7 +39,7 @@ class Dependency:
             if state is None:
                 return False
             if state != RunState.SUCCEEDED and not self._any_end:
-                self.refused = f"{self.run_id} had SUCCEEDED, and that is {state}"
+                self.refused = f"{self.run_id} to succeed, and that run is {state}"
                 return False
             self._roots.pop(0)
         return self.refused is None

@@ -121,14 +121,14 @@ class RunQueue:
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
-            self._conclude_waiting(_failed_status(Reason.DEPENDENCY, f"it was to start after {refused}"))
+            self._conclude_waiting(_failed_status(Reason.DEPENDENCY, f"it waited for {refused}"))
         return not self._dependencies
 
     def _start_due(self) -> None:
         while self._waiting and len(self._running) < self._at_once:
             paths = self._waiting.pop(0)
             if not self._is_unchanged(paths):
-                note(f"{paths.root} is not there any more")
+                note(f"{paths.root} no longer exists")
             elif os.path.exists(self.paths.cancel) or os.path.exists(paths.cancel):
                 self._conclude(paths, _cancelled_status())
             else:

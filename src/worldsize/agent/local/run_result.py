@@ -97,7 +97,7 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else "failed (see logs/conductor.log)"
     if silent:
-        how = "did nothing more (stopped or hung) and was ended"
+        how = "made no progress (stopped or hung) and was terminated"
     return lost_node_verdict(AGENT_LOST, node_rank, "its agent " + how, host, code or 1)
 
 

@@ -76,5 +76,5 @@ def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str],
         wing = find_module(_CALLER)
         return Notifications(wing and wing.Caller(plan, paths, environ, restartable))
     except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
-        note(f"notify: nobody is told of this run: {error}")
+        note(f"notify: no notifications are sent for this run: {error}")
         return Notifications()

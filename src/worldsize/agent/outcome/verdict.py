@@ -56,7 +56,11 @@ def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = No
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
     """Return the verdict of a node whose keeper was killed, or has told that the agent's starter was."""
-    what = "the process that started its agent (a scheduler's) was killed" if has_keeper else "its keeper was killed"
+    what = (
+        "the process that started its agent (a scheduler's) was killed"
+        if has_keeper
+        else "the process that kept it was killed"
+    )
     return lost_node_verdict(STARTER_LOST if has_keeper else AGENT_LOST, node_rank, what, host)
 
 
@@ -71,7 +75,7 @@ def deleted_verdict(root: str) -> Verdict:
 
 
 def storage_full_verdict(root: str) -> Verdict:
-    return failure_verdict(STORAGE, Reason.STORAGE, f"no space left where the run directory lies ({root})")
+    return failure_verdict(STORAGE, Reason.STORAGE, f"no space left on the run directory's file system ({root})")
 
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:

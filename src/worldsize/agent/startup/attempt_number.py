@@ -57,6 +57,6 @@ def require_own_attempt(paths: RunPaths) -> None:
     for path in (paths.attempt_dir, paths.events_dir, paths.logs_dir, paths.exit_dir, paths.errors_dir):
         status = os.lstat(path)
         if status.st_uid not in (run.st_uid, os.geteuid(), 0) or not stat.S_ISDIR(status.st_mode):
-            raise UsageError("it belongs to somebody else, and the run does not", path)
+            raise UsageError("it belongs to another user, and the run does not", path)
         if status.st_mode & _OTHERS_WRITE & ~run.st_mode:
-            raise UsageError("others may write to it, and not to the run's directory", path)
+            raise UsageError("other users may write to it, but not to the run's directory", path)

@@ -37,7 +37,7 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
     now."""
     why = unmet_dependency(paths)
     if why:
-        raise _record_unstarted(plan, paths, node_rank, f"it was to start after {why}", Reason.DEPENDENCY, 1)
+        raise _record_unstarted(plan, paths, node_rank, f"it waited for {why}", Reason.DEPENDENCY, 1)
     if not plan.setup:
         return environ
     if plan.array:  # setup is executed in code/, which may still be missing
@@ -55,7 +55,7 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
         for number, handler in before.items():
             signal.signal(number, handler)
     if access_of(paths.root) != access:
-        raise RunFailed("the run's directory is not there any more", 1)
+        raise RunFailed("the run's directory no longer exists", 1)
     if found is None:
         raise _record_unstarted(plan, paths, node_rank, "cancelled", None, AGENT_CANCELLED_CODE)
     return found
@@ -77,7 +77,7 @@ def unmet_dependency(paths: RunPaths) -> str:
                 time.sleep(_PAUSE)
                 state = _state(root, paths.root)
             if state != RunState.SUCCEEDED:
-                return "{} had SUCCEEDED, and that is {}".format(each["run"], state or "LOST")
+                return "{} to succeed, and that run is {}".format(each["run"], state or "LOST")
     return ""
 
 

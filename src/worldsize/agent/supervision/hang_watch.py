@@ -78,5 +78,5 @@ class HangWatch:
         try:
             act()
         except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
-            note(f"the watchdog has failed, and no longer looks for a hang: {error}")
+            note(f"the watchdog has failed, and no longer detects hangs: {error}")
             self.finish()

@@ -54,7 +54,7 @@ class _Kind(NamedTuple):
     applies: Callable[[Plan], bool]
 
 
-_DISK = "getting the nodes' disks ready"
+_DISK = "preparing the nodes' disks"
 _KINDS = (
     _Kind("wings.provisioning.agent.preparation", _DISK, lambda plan: plan.local is not None),
     _Kind("wings.checks.agent.preparation", "checking nodes", lambda plan: "check" in plan.options),

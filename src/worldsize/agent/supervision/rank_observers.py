@@ -91,7 +91,7 @@ class RankSampling:
 
             self._sampler = load_module(_SAMPLER, "sampling").Sampler(*self._given, now - self._started)
         except Exception as error:  # noqa: BLE001  # no thread is to be had, or no file of the agent's: the run goes on
-            note(f"what ranks use is not sampled: {error}")
+            note(f"the ranks' resource use is not sampled: {error}")
 
     def finish(self) -> None:
         """Have the last sample written. To be called once, when the ranks have ended."""
@@ -135,7 +135,7 @@ class NodeFactsHelper:
                 self._pid = helper.start_helper(plan, paths, nodes, running[0], environ)
                 self._ranks.spared.add(self._pid)
         except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
-            note(f"what the node is made of is not recorded: {error}")
+            note(f"the node's hardware is not recorded: {error}")
 
     def finish(self) -> None:
         """End the process, if it still lives, without waiting: what it asks may hang. To be called once, when the ranks

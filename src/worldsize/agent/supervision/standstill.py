@@ -120,7 +120,7 @@ def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
         return None
     waiting = {rank for ranks, _ in stuck for rank in ranks}
     ended = sorted(set(range(plan.world_size)) - waiting)
-    what = "%s ended with code 0, and %s went on waiting: no output, CPU time or I/O for %.0f s (hang_timeout: %g)"
+    what = "%s ended with code 0, and %s still waited: no output, CPU time or I/O for %.0f s (hang_timeout: %g)"
     message = what % (_ranks_text(ended), _ranks_text(sorted(waiting)), seconds, plan.hang_timeout)
     return Failure(Reason.HANG, message, code=TIMEOUT_CODE, time=time.time())
 

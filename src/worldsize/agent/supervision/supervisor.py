@@ -200,7 +200,7 @@ class Supervisor:
             pass_on_notices(self._ranks.running)
         self._recorder.write_event("ranks_started", **self._ranks.pids_and_cpus(), **_start_of(launch))
         if launch.forks is not None and launch.forks.doubt:
-            text = f"ranks started plainly, without preloaded modules: {launch.forks.doubt}"
+            text = f"ranks were started without preloaded modules: {launch.forks.doubt}"
             self._recorder.write_event("notice", id="plain-start", text=text)
         if self._peers.clock is not None:
             self._recorder.write_event("clock", **self._peers.clock._asdict())

@@ -40,7 +40,7 @@ def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
 
 def _leftover_warning(left: Leftover, plan: Plan) -> RunWarning:
     who = "the batch script" if plan.batch is not None else f"rank {left.rank}" if left.rank is not None else "a rank"
-    what = "%s ended with 0 while what it had started was still running, and was ended: %s"
+    what = "%s ended with 0 while processes that it had started were still running; they were terminated: %s"
     return RunWarning(LEFTOVER, what % (who, command_text(left.words)), left.rank)
 
 

@@ -29,7 +29,7 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
     if options.at_once is not None:
         if not is_array_job(job) or options.at_once < 1:
             what = "has no meaning for a single run" if options.at_once else "at least one run at a time"
-            raise JobError(what, "--at-once", "say --matrix or --count too")
+            raise JobError(what, "--at-once", "use --matrix or --count as well")
         job = job._replace(at_once=options.at_once)
     _check_sets(job, options.sets)
     return job
@@ -58,7 +58,7 @@ def _check_sets(job: Job, sets: Sequence[str]) -> None:
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")
         if section == "inputs" and name in job.matrix:
-            raise JobError("the matrix varies it", f"--set inputs.{name}", f"say --matrix {name}=…")
+            raise JobError("the matrix already varies it", f"--set inputs.{name}", f"use --matrix {name}=…")
 
 
 def report_elements(planned: PlannedJob, secrets: Collection[str]) -> None:

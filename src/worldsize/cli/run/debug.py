@@ -29,8 +29,8 @@ _EXAMPLES = """examples:
   worldsize debug -- python -m pdb train.py             no file: the code is this directory
   worldsize debug job.yml --set inputs.lr=0.1 < answers.txt
 
-It is the run that `worldsize run` makes of the job, on this machine, with one node, one rank and no time limit. What
-the rank writes goes to this terminal as it is, and to no log. Ctrl-C and Ctrl-\\ go to the rank, Ctrl-Z does nothing.
+It is the run that `worldsize run` makes of the job, on this machine, with one node, one rank and no time limit. The
+rank's output goes to this terminal unchanged, and to no log. Ctrl-C and Ctrl-\\ go to the rank, Ctrl-Z does nothing.
 The exit code is the rank's."""
 
 _UNSAID = ("data_parallel", "nodes", "nproc_per_node", "timeout", "virtual_gpus", "world")
@@ -102,7 +102,7 @@ def to_single_rank(job: Job) -> Job:
     several runs, or whose ranks have roles."""
     if is_array_job(job):
         what = "one run is debugged at a time, and the job is several"
-        raise UsageError(what, None, "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
+        raise UsageError(what, None, "leave out matrix, count and autotune, and use --set inputs.NAME=VALUE")
     from worldsize.jobspec.distribution import processes_per_instance
     from worldsize.jobspec.overrides import with_world
 

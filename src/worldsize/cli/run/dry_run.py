@@ -118,7 +118,7 @@ def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> Non
     missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
     missing += filter(may_others_create, (envs_dir(config, config.computes[name]), data_directory(config, name)))
     for path in missing:
-        what = "is not there, and a script that is submitted by hand does not make it: others could, sooner"
+        what = "does not exist, and a script submitted by hand does not create it: another user could create it first"
         mode = 711 if path == user_directory_in(os.path.dirname(path)) else 700
         raise StorageError(what, printable_text(path), f"mkdir -p -m {mode} {printable_text(path)}")
 

@@ -40,7 +40,7 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
         loaded = script_reader().load_script(options.job, current_directory(), elsewhere)
         return loaded.job, loaded.warnings, loaded.lines
     if options.code:
-        raise UsageError("--code goes with a command after --", None, "a job file says code: itself")
+        raise UsageError("--code goes with a command after --", None, "a job file has its own code:")
     from worldsize.jobspec.reading.job_file import load_job
 
     loaded = load_job(_check_job_file(options.job, options.typed))

@@ -28,7 +28,7 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the ranks; may be repeated"
     )
-    parser.add_argument("--timeout", metavar="TIME", help="end the run after so long: 90 (seconds), 30m, 12h, 2d")
+    parser.add_argument("--timeout", metavar="TIME", help="end the run after this time: 90 (seconds), 30m, 12h, 2d")
     parser.add_argument(
         "--tag",
         action="append",
@@ -38,7 +38,7 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
         dest="tags",
     )
     compute = parser.add_argument(
-        "--compute", metavar="NAME", help="where to run (default: as the job or configuration says)"
+        "--compute", metavar="NAME", help="where to run (default: from the job or configuration)"
     )
     set_completer(compute, complete_computes)
     parser.add_argument(
@@ -53,14 +53,14 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
         "--virtual-gpus",
         type=int,
         metavar="N",
-        help="rehearse on this machine: each node has N GPUs that there are not",
+        help="rehearse on this machine: each node has N virtual GPUs",
     )
     parser.add_argument(
         "--matrix", action="append", default=[], metavar="INPUT=V1,V2", help="one run for each value; each combination"
     )
-    parser.add_argument("--count", type=int, metavar="N", help="N equal runs")
-    parser.add_argument("--at-once", type=int, metavar="N", help="of several runs, at most N at the same time")
-    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, however")):
+    parser.add_argument("--count", type=int, metavar="N", help="N identical runs")
+    parser.add_argument("--at-once", type=int, metavar="N", help="at most N of several runs at the same time")
+    for option, meaning in (("--after", "has SUCCEEDED"), ("--after-any", "has ended, with any result")):
         after = parser.add_argument(
             option,
             action="append",
@@ -69,15 +69,15 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
             help=f"start once that run {meaning}; may be repeated",
         )
         set_completer(after, complete_runs)
-    parser.add_argument("--no-check", action="store_true", help="check neither the nodes nor the script beforehand")
-    parser.add_argument("--dry-run", action="store_true", help="print exactly what would be started; start nothing")
+    parser.add_argument("--no-check", action="store_true", help="skip the checks of nodes and script")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be started; start nothing")
     add_output_option(parser)
     if verb == "run":
         parser.add_argument(
             "--debugpy",
             metavar="RANK",
             type=parse_count,
-            help="this rank waits for a debugger; run says where it attaches",
+            help="this rank waits for a debugger; run prints the address to attach to",
         )
     if verb != "submit":
         parser.add_argument("-d", "--detach", action="store_true", help="do not follow: print the run id and return")
@@ -138,7 +138,7 @@ def _world(options: argparse.Namespace, job: Job) -> tuple[str, str] | None:
         return (options.world, "-w") if options.world else None
     where = next(iter(said))
     if options.world:
-        raise UsageError("both say how many", f"-w, {where}", "leave one of them out")
+        raise UsageError("both set the number", f"-w, {where}", "leave one of them out")
     nodes = options.nodes if options.nodes is not None else job.resources.instance_count
     return (str(nodes) if options.nproc_per_node is None else f"{nodes}x{options.nproc_per_node}"), where
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   worldsize cancel 417k                       TERM, its grace, KILL
   worldsize cancel 417k --now                 KILL at once
-  worldsize cancel                            the latest that was started here; asks
+  worldsize cancel                            the latest that was started in this directory; asks
   worldsize cancel -y                         the same, and does not ask"""
 
 
@@ -40,7 +40,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 def cancel(options: argparse.Namespace) -> int:
     if options.run is None and not options.yes and not sys.stdin.isatty():
-        raise UsageError("nothing says which run", "cancel", "a run's id, or -y for the latest that was started here")
+        raise UsageError(
+            "no run is named", "cancel", "a run's id, or -y for the latest that was started in this directory"
+        )
     try:
         runs = find_runs(options.run, "cancel", asks=not options.yes)
     except NotFound:
@@ -49,7 +51,7 @@ def cancel(options: argparse.Namespace) -> int:
         raise
     before = runs.look()
     if before.final:
-        report(f"{runs.id} is {before.state} already{view_of(runs).remains_text(runs.end_remains())}")
+        report(f"{runs.id} is already {before.state}{view_of(runs).remains_text(runs.end_remains())}")
         _show_cancelled(runs, options)
         return 0
     request_cancel(runs.id, lambda: runs.ask_to_end(options.now))

@@ -57,13 +57,13 @@ def follow_to_end(
             _show_status(runs, statuses)
     except DetachRequest as detached:
         progress.finish_early()
-        report("", f"detached: {runs.id} goes on ({progress.hint})")
+        report("", f"detached: {runs.id} continues ({progress.hint})")
         if as_json:
             _show_status(runs, runs.statuses())
         return detached.code
     except OSError as error:
-        why = "nobody reads the output any more: " if isinstance(error, BrokenPipeError) else ""
-        report(f"{why}{runs.id} goes on ({progress.hint})")
+        why = "the output's reader has ended: " if isinstance(error, BrokenPipeError) else ""
+        report(f"{why}{runs.id} continues ({progress.hint})")
         raise
     return runs.overall(statuses).exit_code or 0
 

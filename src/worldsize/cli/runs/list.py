@@ -45,7 +45,7 @@ _EXAMPLES = """examples:
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser, meaning="only this run, or the elements of this array")
-    parser.add_argument("-e", "--elements", action="store_true", help="the elements of arrays, each in a row")
+    parser.add_argument("-e", "--elements", action="store_true", help="each element of an array in a row")
     parser.add_argument("-a", "--all", action="store_true", help=f"every run, not the newest {NEWEST}")
     parser.add_argument("-n", metavar="N", type=parse_count, default=NEWEST, dest="count", help="the newest N")
     add_filter_options(parser)

@@ -40,15 +40,15 @@ Ctrl-C leaves the run alone."""
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow until the run ends")
     parser.add_argument("--element", metavar="ELEMENTS", help="of an array, only these elements")
     parser.add_argument("--rank", metavar="RANKS", help="only these ranks, such as 0,5,8-11")
     parser.add_argument("--node", metavar="NODES", help="only the ranks of these nodes")
-    parser.add_argument("--grep", metavar="REGEX", help="only lines in which it is found")
+    parser.add_argument("--grep", metavar="REGEX", help="only lines that match")
     parser.add_argument("--tail", metavar="N", type=parse_count, help="begin with the last N lines of each rank")
-    parser.add_argument("--since", metavar="TIME", help="begin with what was written since: 10m, 2026-11-20T14:30")
+    parser.add_argument("--since", metavar="TIME", help="begin with lines written since: 10m, 2026-11-20T14:30")
     parser.add_argument(
-        "--timestamps", action="store_true", help="the time of each line before it; lines are not folded"
+        "--timestamps", action="store_true", help="print the time before each line; lines are not folded"
     )
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all ranks (default: same)"
@@ -76,7 +76,7 @@ def show_logs(options: argparse.Namespace) -> int:
 
 def _open_run(run: Run, options: argparse.Namespace) -> AttemptReader:
     if options.element is not None:
-        raise UsageError(f"{run.id} is no array of runs", "--element", "leave it out")
+        raise UsageError(f"{run.id} is not an array", "--element", "leave it out")
     if options.follow:
         _await_plan(run)
     if options.attempt is not None:
@@ -166,7 +166,7 @@ def _check(options: argparse.Namespace) -> None:
     for one, other in (*apart, ("raw", "timestamps"), ("timestamps", "fold")):
         if _is_given(options, one) and _is_given(options, other):
             names = {"output": "-o json"}
-            what = f"{names.get(one, '--' + one)} and {names.get(other, '--' + other)} do not go together"
+            what = f"{names.get(one, '--' + one)} and {names.get(other, '--' + other)} cannot be combined"
             raise UsageError(what, None, "leave one of them out")
 
 

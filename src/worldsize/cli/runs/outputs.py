@@ -28,17 +28,17 @@ _EXAMPLES = {
     "outputs": """examples:
   worldsize outputs                       of the latest run: its files below ./outputs, and in its working directory
   worldsize outputs 417k -o json          [{"path", "bytes", "where": "outputs" or "workdir", "run"}]
-  worldsize outputs 417k --no-fetch       of a run on Azure ML: only what has been fetched already""",
+  worldsize outputs 417k --no-fetch       of a run on Azure ML: only files already fetched""",
     "path": """examples:
   cd $(worldsize path)                    the latest run's directory
   ls $(worldsize path 417k outputs)
   worldsize path 417k model               the place of its output `model`""",
     "fetch": """examples:
-  worldsize fetch                         all that the latest run has written, into a directory called as the run
+  worldsize fetch                         all files of the latest run, into a directory named after the run
   worldsize fetch '*.pt'                  of the latest run
   worldsize fetch 417k outputs/best --to models
 
-What a run on a service has left there is fetched into the run's own directory first, and only once.""",
+Files that a run has left on a service are first fetched into the run's own directory, once.""",
 }
 _PLACES = ("outputs", "logs", "code")
 _WHERE = {"outputs": "./outputs", "workdir": "working directory"}
@@ -69,11 +69,11 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "pattern", nargs="?", metavar="PATTERN", help="only these files: '*.pt', outputs/best, or an output's name"
         )
-        parser.add_argument("--to", metavar="DIR", help="where; without it, a new directory called as the run")
+        parser.add_argument("--to", metavar="DIR", help="destination; default: a new directory named after the run")
         parser.set_defaults(act=run_fetch)
     else:
         parser.set_defaults(act=show_outputs)
-    parser.add_argument("--no-fetch", action="store_true", help="do not ask the service")
+    parser.add_argument("--no-fetch", action="store_true", help="do not query the service")
     add_output_option(parser)
 
 
@@ -115,7 +115,7 @@ def _place(runs: Run | RunArray, name: str | None) -> str:
         return known[name]
     outputs = run.outputs
     if name not in outputs:
-        raise NotFound(f"{name!r:.60} is no place of {run.id}", None, f"one of {', '.join([*known, *outputs])}")
+        raise NotFound(f"{name!r:.60} is not a path of {run.id}", None, f"one of {', '.join([*known, *outputs])}")
     return outputs[name].path
 
 

@@ -49,7 +49,7 @@ class RunFilter(NamedTuple):
         words = [self.state] if self.state else []
         words += [f"called {self.name}"] if self.name is not None else []
         words += [f"on {self.compute}"] if self.compute is not None else []
-        words += ["so new"] if self.since is not None else []
+        words += ["made since then"] if self.since is not None else []
         words += [f"of experiment {self.experiment}"] if self.experiment is not None else []
         words += ["tagged " + (name if value is None else f"{name}={value}") for name, value in self.tags]
         words += ["started from this directory"] if self.ids is not None else []
@@ -91,7 +91,7 @@ def parse_since(text: str, now: float) -> float:
             return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
         return now - parse_age(text.removesuffix("ago").strip(), "--since")
     except (ValueError, OverflowError):
-        what = f"{text[:40]!r} is no time"
+        what = f"{text[:40]!r} is not a time"
     except UsageError as error:
         what = error.what
     raise UsageError(what, "--since", "an age, or a date: 7d, 12h, 30m, 2026-11-20, 2026-11-20T14:30")

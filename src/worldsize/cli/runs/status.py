@@ -99,7 +99,7 @@ class RunView:
         said = [notice.text for notice in told if notice.id != HANG]  # while it lasts, the line of the hang tells it
         hang = present_hang(self._run, statuses[0])
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
-        lines = [] if hang is None else [_stuck_line(hang), f"all about it: worldsize why {self._run.id}"]
+        lines = [] if hang is None else [_stuck_line(hang), f"details: worldsize why {self._run.id}"]
         lines += [f"{_threads_text(threads_of(self._run))}; {bound}", *notice_lines(said)]
         lines += filter(None, [progress_text(self._run, statuses[0]), page_of(self._run)])
         if not plan.array:
@@ -151,7 +151,7 @@ def _stuck_line(hang: Hang) -> str:
 
 def threads_of(run: Run) -> int | None:
     """OMP_NUM_THREADS of the ranks: the job's, else what was set where the run was started, else the plan's share;
-    None where each node works out its own, or it is no number."""
+    None where each node works out its own, or it is not a number."""
     recorded = read_object(run.paths.record).get("environment")
     inherited = recorded.get("OMP_NUM_THREADS") if isinstance(recorded, dict) else None
     said = run.plan.environment.get("OMP_NUM_THREADS") or inherited
@@ -170,7 +170,7 @@ def page_of(run: Run) -> str:
 
 def _threads_text(threads: int | None) -> str:
     if threads is None:
-        return "threads per rank: the node's cores, shared out"
+        return "threads per rank: the node's cores, divided evenly"
     return f"{count_text(threads, 'thread')} per rank"
 
 

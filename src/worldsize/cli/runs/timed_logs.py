@@ -26,8 +26,8 @@ def require_times(run: Run, ranks: Sequence[int], option: str, now: float) -> No
     if not missing or (started is not None and now - started < _PATIENCE and not run.look().final):
         return
     which = "rank{} {}".format("" if len(missing) == 1 else "s", format_ranges(missing))
-    what = f"no times were recorded of what {which} of {run.id} wrote"
-    raise UsageError(what, option, "runs of an older worldsize have none: leave the option out")
+    what = f"no times were recorded for the output of {which} of {run.id}"
+    raise UsageError(what, option, "runs of an older worldsize have none: omit the option")
 
 
 class TimePrinter:

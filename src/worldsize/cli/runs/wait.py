@@ -13,13 +13,15 @@ TIMED_OUT = 124
 _ACCOUNTING_LAG = 1.0
 _EXAMPLES = """examples:
   worldsize wait && echo trained              the exit code is the run's
-  worldsize wait 417k --timeout 3600          124 when the time is over; the run goes on"""
+  worldsize wait 417k --timeout 3600          124 after a timeout; the run continues"""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     add_run_argument(parser)
-    parser.add_argument("--timeout", metavar="SECONDS", type=parse_seconds, help="give up after so long, with code 124")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=parse_seconds, help="stop waiting after this time, with code 124"
+    )
     add_output_option(parser)
     parser.set_defaults(act=wait)
 

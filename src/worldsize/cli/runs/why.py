@@ -37,7 +37,7 @@ def configure(name: str, parser: argparse.ArgumentParser) -> None:
 def _show_why(options: argparse.Namespace) -> int:
     if options.all:
         return _show_causes(options)
-    run = find_run(options.run, array_hint="`worldsize why --all` tells of all of them")
+    run = find_run(options.run, array_hint="`worldsize why --all` explains all of them")
     status = run.look()
     explanation = explain_run(run.paths, run.plan, status) if run.has_plan() else None
     if options.output == "json":
@@ -53,7 +53,7 @@ def _show_why(options: argparse.Namespace) -> int:
 def _not_explained(status: Status) -> str:
     if status.state == RunState.SUCCEEDED:
         return "every rank has ended with 0"
-    return "it has not ended" if not status.final else status.message or "nothing is known of it"
+    return "it has not ended" if not status.final else status.message or "no evidence was recorded"
 
 
 def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
@@ -71,7 +71,7 @@ def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
     lines += [f"note: {note}" for note in explanation.notes]
     lines += ["", *([f"what to do: {cause.hint}"] if cause.hint else [])]
     lines += [f"documentation: {explanation.documentation}"]
-    lines += [f"all of it: worldsize logs {run.id}" + ("" if cause.rank is None else f" --rank {cause.rank}")]
+    lines += [f"full log: worldsize logs {run.id}" + ("" if cause.rank is None else f" --rank {cause.rank}")]
     return lines
 
 

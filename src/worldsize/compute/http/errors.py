@@ -13,8 +13,8 @@ from worldsize.errors import ConfigError, SubmitAgain, WorldsizeError
 
 _MOST = 500
 _OPENSSL = "openssl s_client -connect {} -showcerts"
-_UNKNOWN_CA = "its certificate was issued by no authority known here ({words})"
-_OTHER_HOST = "its certificate is for another name ({words})", "{setting} must use the name that it was made for"
+_UNKNOWN_CA = "its certificate was not issued by an authority known here ({words})"
+_OTHER_HOST = "its certificate is for another name ({words})", "{setting} must use the name in the certificate"
 _CERTIFICATES = {
     9: ("its certificate is not valid yet", "is this machine's clock right?"),
     10: ("its certificate has expired", "its administrators must renew it; nothing was sent to it"),
@@ -40,7 +40,7 @@ class Service(NamedTuple):
 
     @property
     def mend(self) -> str:
-        return f"mend {self.setting} of the compute"
+        return f"correct {self.setting} of the compute"
 
 
 class Unanswered(SubmitAgain):

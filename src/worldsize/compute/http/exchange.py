@@ -103,7 +103,7 @@ class Exchange:
         except httpx.RequestError as error:
             raise connection_error(error, not isinstance(error, httpx.ProxyError), service) from None
         except httpx.InvalidURL as error:
-            raise ConfigError(f"is no address: {error}", service.url, service.mend) from None
+            raise ConfigError(f"is not an address:  {error}", service.url, service.mend) from None
 
     def wait_for(self, ask: Callable[[], _T]) -> _T:
         """Return what `ask` returns, and call `idle` meanwhile. A thread that is given up does not keep this process

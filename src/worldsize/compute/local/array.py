@@ -36,11 +36,11 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
     if handle["host"] != processes.host_name():
         return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):
-        return Observation("absent", message=f"the process that was to start it ({handle['pid']}) is gone", over=True)
+        return Observation("absent", message=f"the process that should start it ({handle['pid']}) has ended", over=True)
     root = handle["queue"]
     if root not in said:
         waits = _unfinished_dependencies(root)
-        said[root] = f"waits for {', '.join(waits)}" if waits else "waits for its turn on this machine"
+        said[root] = f"waits for {', '.join(waits)}" if waits else "waits in this machine's queue"
     return Observation("queued", message=said[root])
 
 

@@ -180,7 +180,7 @@ class LocalCompute:
         if over and not leftovers.has_begun(handle["run_dir"]):
             what = f"{conductor} was killed before any agent had begun"
             return Observation("absent", Reason.NODE_FAILURE, message=what, over=True)
-        return Observation("absent", message=f"{conductor} is gone", over=over)
+        return Observation("absent", message=f"{conductor} has ended", over=over)
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
@@ -197,11 +197,13 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
         values = (plan.world_size, len(plan.nodes), processes_needed, allowed)
-        found.append(CheckResult("error", what % values, "resources.instance_count", "ask for fewer, such as -w 2x2"))
+        found.append(CheckResult("error", what % values, "resources.instance_count", "use fewer, such as -w 2x2"))
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if 0 <= files < len(plan.nodes) + OPEN_FILES:
         what = f"{len(plan.nodes)} nodes need as many open files, and {files} are allowed (ulimit -Hn)"
-        found.append(CheckResult("error", what, "resources.instance_count", "more processes per node, on fewer nodes"))
+        found.append(
+            CheckResult("error", what, "resources.instance_count", "use use more processes per node, on fewer nodes")
+        )
     return found
 
 

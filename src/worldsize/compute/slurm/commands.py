@@ -89,7 +89,7 @@ def call(
     except subprocess.TimeoutExpired:
         _kill(process)
         what = f"Slurm's {program} gave no answer within {timeout:g} s"
-        raise SubmitAgain(what, program, "the cluster's controller may be busy or away; try again") from None
+        raise SubmitAgain(what, program, "the cluster's controller may be busy or down; try again") from None
     except BaseException:  # what `idle` raises, an interrupt too: no program stays behind
         _kill(process)
         raise
@@ -153,7 +153,7 @@ def run_slurm(
 def _missing_program_error(program: str, error: OSError) -> ConfigError:
     what = "not found" if isinstance(error, FileNotFoundError) else "not executable"
     return ConfigError(
-        f"Slurm's {program} is {what} on PATH: this is no login node of a Slurm cluster",
+        f"Slurm's {program} is {what} on PATH: this is not a login node of a Slurm cluster",
         program,
         "log in to the cluster first, or load its module (often `module load slurm`)",
     )

@@ -218,7 +218,7 @@ class SlurmCompute:
     def nodes(self) -> list[ComputeNode]:
         said = self._settings.options.get("partition", ())
         partitions = said.split(",") if isinstance(said, str) else said
-        found: list[ComputeNode] = load_module(_REPORTS, "telling of Slurm's nodes").nodes(self._environ, partitions)
+        found: list[ComputeNode] = load_module(_REPORTS, "listing Slurm's nodes").nodes(self._environ, partitions)
         return found
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:

@@ -32,7 +32,7 @@ _NOISE = r'^(?:Try "?\w+ --help"?.*|.*--help.* for more information\.?)$'
 _OWN_ASSOCIATIONS = "`sacctmgr show associations user=$USER`"
 _HINTS = (
     ("invalid partition name", "slurm.partition must be one that `sinfo --summarize` lists"),
-    ("no partition specified", "say which one: slurm.partition; `sinfo --summarize` lists them"),
+    ("no partition specified", "set slurm.partition; `sinfo --summarize` lists them"),
     ("group not permitted to use this partition", "choose another slurm.partition"),
     (
         "invalid account or account/partition",
@@ -53,7 +53,7 @@ _HINTS = (
     ("memory (specification|required)", "a smaller slurm.mem; `worldsize nodes` shows what nodes have"),
     ("invalid feature|invalid constraint", "slurm.constraint must name features that `sinfo -o '%P %f'` shows"),
     ("requested time limit is invalid", "slurm.time must not exceed the partition's limit: `sinfo -o '%P %l'`"),
-    ("time limit specification required", "this cluster wants to know it: slurm.time"),
+    ("time limit specification required", "this cluster requires a time limit: slurm.time"),
     ("invalid time specification", "slurm.time is minutes, HH:MM:SS or DAYS-HH:MM:SS"),
     (
         r"generic resource|\bgres\b|trackable resource",
@@ -68,10 +68,10 @@ _HINTS = (
         "pathname of a file, directory or other parameter too long",
         "the batch script is longer than the cluster's max_script_size (4 MiB by default): `scontrol show config`",
     ),
-    ("i/o error writing script", "slurmctld's disk is full or broken: tell the cluster's administrators"),
-    ("protocol authentication|munge", "munge on this machine does not work: tell the cluster's administrators"),
+    ("i/o error writing script", "slurmctld's disk is full or broken: report it to the cluster's administrators"),
+    ("protocol authentication|munge", "munge does not work on this machine: report it to the cluster's administrators"),
     ("incompatible versions", "this machine's Slurm programs do not fit the cluster's: load another Slurm module"),
-    ("submissions disabled|presently disabled", "the cluster takes no jobs now: ask its administrators, or wait"),
+    ("submissions disabled|presently disabled", "the cluster accepts no jobs now: ask its administrators, or wait"),
     ("access/permission denied", "the job or the action belongs to another user"),
 )
 
@@ -114,5 +114,5 @@ def _hint(words: str, environ: Mapping[str, str]) -> str | None:
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE)), None)
     for key, name in _DEFAULTS_OF_SBATCH.items():
         if key in words.lower() and environ.get(name):
-            return f"{name}={environ[name]} of your shell is not used here: set slurm.{key}"
+            return f"{name}={environ[name]} of your shell is ignored: set slurm.{key}"
     return hint

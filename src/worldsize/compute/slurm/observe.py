@@ -51,12 +51,12 @@ def observation(row: JobRow, *, name: str | None = None, signal_before: int | No
         why = f" ({row.trouble})" if row.trouble else ""
         return Observation("absent", message=f"Slurm no longer knows job {row.job}{why}")
     if name is not None and not row.may_be(name):
-        return Observation("absent", message=f"Slurm's job {row.job} is another one now, named {row.name}")
+        return Observation("absent", message=f"Slurm's job {row.job} is now another job, named {row.name}")
     state = state_of(row.state)
     if state.phase == "ended":
         return _end_observation(row, state, signal_before)
     if row.seen == ACCOUNTS:
-        what = f"Slurm's queue no longer holds job {row.job}, and its accounting has not noted the end"
+        what = f"Slurm's queue no longer holds job {row.job}, and its accounting has not recorded the end"
         return Observation("absent", message=what, restarts=row.restarts, started=row.started)
     if state.phase == "queued":
         wait = wait_reason(row.reason)
@@ -124,7 +124,7 @@ def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[
 
 def _no_output_message(row: JobRow) -> str:
     first = row.nodes if row.node_count == 1 else "the first of {}".format(row.nodes or "its nodes")
-    what = "Slurm: %s could not open the run's batch.log, so nothing was started: does it see the run directory,"
+    what = "Slurm: %s could not open the run's batch.log, so nothing was started: does the node see the run directory,"
     return (what + " and may it write there? (exit code %s)") % (first, row.exit_code)
 
 

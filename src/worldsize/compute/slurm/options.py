@@ -36,10 +36,10 @@ _PROTECTED: Mapping[str, str] = {
     "export-file": "environment_variables",
     "get-user-env": "setup",
     "wrap": "command",
-    "parsable": "nothing: it is asked for",
-    "test-only": "nothing: preflight asks that",
+    "parsable": "nothing: worldsize requests it",
+    "test-only": "nothing: preflight checks that",
     "wait": "worldsize run, which waits",
-    "kill-on-invalid-dep": "nothing: a run that can never start says so",
+    "kill-on-invalid-dep": "nothing: a run that can never start reports it",
     "hold": "nothing: scontrol hold holds a submitted run",
     "uid": "nothing",
     "gid": "nothing",
@@ -74,7 +74,7 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
         return None
     number = parse_digits(str(text).rpartition(":")[2])
     if number is None:
-        raise JobError(f"{text!r:.40} is no number of GPUs", "slurm.gpus_per_node", "write 4, or a100:4")
+        raise JobError(f"{text!r:.40} is not a number of GPUs", "slurm.gpus_per_node", "write 4, or a100:4")
     return number
 
 
@@ -116,7 +116,7 @@ def signal_of(text: str) -> tuple[str, int]:
     """`120` and `USR1@120` as (signal, seconds before the limit)."""
     found = re.fullmatch(_SIGNAL, str(text).strip())
     if found is None:
-        raise JobError(f"{text!r:.40} is no signal", "slurm.signal", "write 120 (seconds), or USR1@120")
+        raise JobError(f"{text!r:.40} is not a signal", "slurm.signal", "write 120 (seconds), or USR1@120")
     if found["to"] and found["to"].upper() != "R:":
         what = f"{found['to']} asks for the batch shell, which only waits here"
         raise JobError(what, "slurm.signal", "leave it out: every rank gets the signal")
@@ -142,9 +142,9 @@ def _extra_options(given: Mapping[str, str]) -> Iterator[Option]:
         where = f"slurm.sbatch_options.{name:.60}"
         plain = name.lower().lstrip("-").replace("_", "-")
         if plain in _PROTECTED:
-            raise JobError(f"{plain} is not to be set here", where, f"say {_PROTECTED[plain]}")
+            raise JobError(f"{plain} cannot be set here", where, f"use {_PROTECTED[plain]}")
         if not re.fullmatch(_NAME, plain):
-            raise JobError("is no long option of sbatch", where, "write its long name, such as mail-type")
+            raise JobError("is not a long option of sbatch", where, "write its long name, such as mail-type")
         if "\n" in value:
             raise JobError("holds a line break", where)
         yield plain, value or None

@@ -50,25 +50,25 @@ def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[Chec
     real = os.path.realpath(runs_dir)
     if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
-        what = f"{runs_dir} is of this machine alone: no node would see the run"
+        what = f"{runs_dir} is local to this machine: no node would see the run"
         yield CheckResult("error", what, "runs_dir", hint, local=True)
     elif _file_system_type(real) in _LOCAL_TYPES:
         what = (
-            f"{runs_dir} lies on a local file system ({_file_system_type(real)}): the nodes must see it under this path"
+            f"{runs_dir} is on a local file system ({_file_system_type(real)}): the nodes must see it under this path"
         )
         yield CheckResult("notice", what, "runs_dir", id="run-location")
     for name, path in inputs.items():
         if is_node_local(path):
-            yield CheckResult("error", f"{path} is of this machine alone: no node would see it", f"inputs.{name}.path")
+            yield CheckResult("error", f"{path} is local to this machine: no node would see it", f"inputs.{name}.path")
 
 
 def check_python(python: str) -> Iterator[CheckResult]:
     if os.sep not in python:
         return
     if not os.access(python, os.X_OK):
-        yield CheckResult("error", f"no such interpreter: {python}", "python", "mend `python` of the compute")
+        yield CheckResult("error", f"no such interpreter: {python}", "python", "correct `python` of the compute")
     elif is_node_local(python) or is_node_local(os.path.dirname(python)):
-        what = f"{python} lies where each machine has files of its own: a node that does not see it starts no rank"
+        what = f"{python} is in a directory that each machine has for itself: a node without it starts no rank"
         yield CheckResult(
             "notice", what, "python", "name one that the nodes see: `python` of the compute", id="node-python"
         )
@@ -164,10 +164,10 @@ def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult
     secrets = plan_secret_values(plan)
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
-            what = f"the option {name} holds a secret: it becomes part of the batch script, which Slurm keeps"
-            yield CheckResult("notice", what, "slurm", "leave it out there", id="secret-shown")
+            what = f"the option {name} holds a secret: it becomes part of the batch script, which Slurm stores"
+            yield CheckResult("notice", what, "slurm", "remove it there", id="secret-shown")
     if any(mask_text(mask_values(line, secrets)) != line for line in plan.setup):
-        what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm keeps"
+        what = "a line of setup holds a secret: it becomes part of the batch script, which Slurm stores"
         yield CheckResult(
             "notice", what, "setup", "let the line read it from a file of yours: $(cat FILE)", id="secret-shown"
         )
@@ -181,7 +181,7 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
             hint = "log in to a login node of the cluster, or load its slurm module"
             yield CheckResult(
                 "error",
-                f"{program} is not on the PATH: this is no login node of a Slurm cluster",
+                f"{program} is not on the PATH: this is not a login node of a Slurm cluster",
                 None,
                 hint,
                 local=True,
@@ -220,13 +220,13 @@ def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: Partit
     nodes, limit = _least_node_count(said.get("nodes") or "1"), known_limit_seconds(said.get("time"))
     if nodes > row.nodes:
         what = f"{nodes} nodes are asked for, and partition {row.name} has {row.nodes}"
-        yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` shows what there is")
+        yield CheckResult("error", what, "resources.instance_count", "`worldsize nodes` lists them")
     elif row.max_nodes is not None and nodes > row.max_nodes:
         what = f"{nodes} nodes are asked for, and partition {row.name} gives one job {row.max_nodes}"
         yield CheckResult(level, what, "resources.instance_count", f"ask for fewer{unless}", id="slurm")
     if gpus and gpus > row.gpus_per_node:
         what = f"{gpus} GPUs per node are asked for, and nodes of partition {row.name} have {row.gpus_per_node}"
-        yield CheckResult("error", what, "slurm.gpus_per_node", "`worldsize nodes` shows what there is")
+        yield CheckResult("error", what, "slurm.gpus_per_node", "`worldsize nodes` lists them")
     if limit is not None and row.max_time is not None and limit > row.max_time:
         what = f"a time limit of {span(limit)} is longer than partition {row.name} allows ({span(row.max_time)})"
         yield CheckResult(level, what, "slurm.time", f"shorten it{unless}", id="slurm")

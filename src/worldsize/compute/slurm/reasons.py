@@ -34,12 +34,12 @@ REASONS = {
     "Priority": WaitReason("behind jobs of higher priority", "shorter and smaller jobs fit into gaps"),
     "Resources": WaitReason("for free nodes: it is next", "shorter and smaller jobs fit into gaps"),
     "Dependency": WaitReason("for other jobs to end"),
-    "DependencyNeverSatisfied": WaitReason("for a job whose end was not the one asked for", "cancel it", stuck=True),
+    "DependencyNeverSatisfied": WaitReason("for a job that did not end as required", "cancel it", stuck=True),
     "BeginTime": WaitReason("until the time that it may begin"),
     "JobHeldUser": WaitReason("because its owner holds it", "`scontrol release JOB`", stuck=True),
     "JobHeldAdmin": WaitReason("because an administrator, or Slurm after a failed start, holds it", _ADMIN, stuck=True),
     "JobHoldMaxRequeue": WaitReason("on hold: it was put back too often", "`scontrol release JOB`", stuck=True),
-    "JobArrayTaskLimit": WaitReason("for other elements of its array: only so many may run at once"),
+    "JobArrayTaskLimit": WaitReason("for other elements of its array: only a limited number may run at once"),
     "PartitionTimeLimit": WaitReason(
         "with a longer time limit than its partition allows", "shorten slurm.time", stuck=True
     ),
@@ -55,7 +55,7 @@ REASONS = {
     "NodeDown": WaitReason("for a node that is down", "do not ask for that node by name"),
     "BadConstraints": WaitReason("for nodes that do not exist: none has all that was asked for", _CHANGE, stuck=True),
     "Constraints": WaitReason("for nodes with the features asked for, or for a switch", "ask for less, or wait"),
-    "Licenses": WaitReason("for licences that others hold"),
+    "Licenses": WaitReason("for licences held by other jobs"),
     "Reservation": WaitReason("for its reservation to begin"),
     "ReservationDeleted": WaitReason("for a reservation that was deleted", _CHANGE, stuck=True),
     "ReservationInvalid": WaitReason("for a reservation that it may not use", _CHANGE, stuck=True),
@@ -71,17 +71,17 @@ REASONS = {
         "until its account has used less: the QOS's threshold is passed", "another slurm.qos"
     ),
     "AccountingPolicy": WaitReason("because of a limit of its account or QOS", "ask for less, or wait"),
-    "AssociationJobLimit": WaitReason("for other jobs of its account to end: so many may run"),
+    "AssociationJobLimit": WaitReason("for other jobs of its account to end: their number is limited"),
     "AssociationResourceLimit": WaitReason("for resources that other jobs of its account hold"),
     "AssociationTimeLimit": WaitReason("with a longer time than its account allows", "shorten slurm.time", stuck=True),
-    "QOSJobLimit": WaitReason("for other jobs of its QOS to end: so many may run"),
+    "QOSJobLimit": WaitReason("for other jobs of its QOS to end: their number is limited"),
     "QOSResourceLimit": WaitReason("for resources that other jobs of its QOS hold"),
     "QOSTimeLimit": WaitReason("with a longer time than its QOS allows", "shorten slurm.time", stuck=True),
     "MaxMemPerLimit": WaitReason(
         "with more memory per CPU or node than the partition allows", "a smaller slurm.mem", stuck=True
     ),
-    "MaxPoweredUpNodes": WaitReason("for nodes to be powered down: only so many may be up at once"),
-    "MpiPortsBusy": WaitReason("for ports that MPI needs and that others hold"),
+    "MaxPoweredUpNodes": WaitReason("for nodes to be powered down: only a limited number may be up at once"),
+    "MpiPortsBusy": WaitReason("for ports that MPI needs and other jobs hold"),
     "NvidiaImexChannels": WaitReason("for a free NVLink channel (IMEX)"),
     "BurstBufferResources": WaitReason("for space in the burst buffer"),
     "BurstBufferStageIn": WaitReason("for its data to be copied into the burst buffer"),
@@ -105,7 +105,7 @@ REASONS = {
 }
 
 _TEXTS = (
-    (r"\bheld\b", WaitReason("on hold", "`scontrol release JOB`, once what it says is mended", stuck=True)),
+    (r"\bheld\b", WaitReason("on hold", "`scontrol release JOB`, once its cause is fixed", stuck=True)),
     (r"reserved for maintenance", WaitReason("because maintenance begins before it could end", "a shorter slurm.time")),
     (r"may be reserved for other job", WaitReason("for nodes that are kept for another job")),
     (
@@ -114,7 +114,7 @@ _TEXTS = (
     ),
     (
         r"reservation \S+ (was deleted|is invalid)",
-        WaitReason("for a reservation that is gone", _CHANGE, stuck=True),
+        WaitReason("for a reservation that has ended", _CHANGE, stuck=True),
     ),
     (
         r"not (in group )?permitted to use this partition",
@@ -183,7 +183,6 @@ def _limit_wait(reason: str) -> WaitReason | None:
         return WaitReason(f"because its {owner} has used up its {amount}", "another account or QOS, or more budget")
     who = {"PerUser": "QOS lets you", "PerAccount": "QOS lets your account"}.get(per or "", owner + " may")
     if what.startswith(("Job", "SubmitJob")):
-        return WaitReason(f"for other jobs to end: its {who} have only so many")
-    many = "many" if amount.endswith("s") else "much"
-    words = f"for other jobs to end: its {who} use only so {many} {amount} at once"
+        return WaitReason(f"for other jobs to end: its {who} have a limited number")
+    words = f"for other jobs to end: its {who} use a limited amount of {amount} at once"
     return WaitReason(words, "ask for less, or wait")

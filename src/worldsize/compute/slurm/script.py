@@ -39,7 +39,7 @@ _ATTEMPT = (
     "",
     "ATTEMPT=${SLURM_RESTART_COUNT:-0}   # Slurm counts how often it started the job again",
     f'[ "$ATTEMPT" = 0 ] || echo "{ATTEMPT_MARK}$ATTEMPT"',
-    "# It also does that where a node fails before it could tell of the end.",
+    "# It also does that if a node fails before it could report the end.",
     "LAST=$RUN/attempt-$((ATTEMPT - 1))/exit/node-0000.json",
     '[ ! -e "$LAST" ] || case $(tail -c 9 "$LAST") in *\'"code":0}\') exit 0 ;; esac',
     'if [ -e "$RUN/result.json" ] || [ -e "$RUN/cancel.json" ]; then',

@@ -10,7 +10,7 @@ _NODE_CHECK = (
     "shift 5",
     'ALL=; all_with_python "$ABOVE" "$@" && ALL=1 || reliable "$ABOVE" &&',
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
-    f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or somebody else could replace it",
+    f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or another user could replace it",
 )
 """On each node, before anything in the run directory is used: a name is another directory where a node does not see the
 file system that it lies on."""

@@ -88,7 +88,7 @@ def state_of(text: str) -> SlurmState:
     """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
     name = full_name(text)
     known = STATES.get(name)
-    return known or SlurmState("unknown", None, "is in state {}, which this release does not know".format(name or "?"))
+    return known or SlurmState("unknown", None, "is in state {}, which is unknown to this release".format(name or "?"))
 
 
 def _full_word(word: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from worldsize.diagnose.signatures.signature import Role, Signature
 from worldsize.state.first_failure import COLLECTIVE_TIMEOUT, PEER_LOSS
 
-_FABRIC = "tell the cluster's administrators node and line; "
+_FABRIC = "report node and line to the cluster's administrators; "
 
 _SAME_CALLS = (
     "all ranks must make the same collective calls in the same order, with tensors of equal size: look for an `if` on "
@@ -30,13 +30,13 @@ COMMUNICATION = (
         r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes"
         r"|Mismatched? (?:ALLREDUCE|ALLGATHER|BROADCAST) |Message truncated; \d+ bytes|MPI_ERR_TRUNCATE",
         "ranks are in different collective calls, or in one with tensors of different sizes",
-        _SAME_CALLS + "; TORCH_DISTRIBUTED_DEBUG=DETAIL lets PyTorch say which",
+        _SAME_CALLS + "; TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch name them",
         "gloo: transport/tcp/pair.cc; Horovod; MPI",
     ),
     Signature(
         "barrier-missed",
         r"Ranks? (?P<whose>[\d, ]+) failed to pass monitoredBarrier",
-        "did not come to the barrier",
+        "did not reach the barrier",
         "look at what that rank did at the time: `worldsize logs --rank`" + _NEXT_TIME,
         "PyTorch: ProcessGroupGloo.cpp",
         Role.CASCADE,
@@ -44,7 +44,7 @@ COMMUNICATION = (
     Signature(
         "world-size-mismatch",
         r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<size>\d+) clients joined",
-        "it waited for {size} ranks, and {joined} came",
+        "it waited for {size} ranks, and {joined} joined",
         "the world size in the script is not that of the run: take WORLD_SIZE and RANK from the environment "
         '(init_method="env://"), and let every rank call init_process_group',
         "PyTorch: TCPStore.cpp",
@@ -60,7 +60,7 @@ COMMUNICATION = (
     Signature(
         "collective-timeout",
         COLLECTIVE_TIMEOUT,
-        "it waited in a collective call for a rank that did not come",
+        "it waited in a collective call for a rank that did not join",
         "the rank that is named did not reach that call: see what it did; other work on one rank alone (evaluation, a "
         "checkpoint) may take longer than the timeout, which init_process_group(timeout=…) sets" + _NEXT_TIME,
         "PyTorch: ProcessGroupNCCL.cpp, TCPStore; gloo: transport/tcp/unbound_buffer.cc; JAX",
@@ -70,7 +70,7 @@ COMMUNICATION = (
         "address-in-use",
         r"EADDRINUSE|Address already in use|\[Errno 98\]",
         "another process listens on that port",
-        "take MASTER_PORT from the environment (worldsize finds a free one for each attempt), and no fixed number",
+        "take MASTER_PORT from the environment (worldsize finds a free one for each attempt) instead of a fixed number",
         "the kernel, by PyTorch's TCPStore, gloo, Python",
     ),
     Signature(
@@ -78,9 +78,9 @@ COMMUNICATION = (
         r"HTTPS?ConnectionPool\(host='(?P<detail>[^']*)', port=\d+\): Max retries exceeded with url"
         r"|LocalEntryNotFoundError|OfflineModeIsEnabled|couldn't connect to '(?P<detail2>https?://[^']*)"
         r"|<urlopen error|ProxyError",
-        "it wanted something from a server by HTTP, and did not reach it",
-        "compute nodes often have no internet: fetch it before the start, with `stage:` or as an input; a server of "
-        "your own, as of metrics, must be one that the nodes reach",
+        "it could not reach a server by HTTP",
+        "compute nodes often have no internet: fetch it before the start, with `stage:` or as an input; a server "
+        "of your own, such as one for metrics, must be reachable from the nodes",
         "huggingface_hub, requests, urllib",
     ),
     Signature(
@@ -89,7 +89,7 @@ COMMUNICATION = (
         "a host's name has no address on this node",
         "take MASTER_ADDR from the environment; where it is a node's own name that is not known, give an address: "
         "WORLDSIZE_ADDRESS in setup",
-        "PyTorch: socket.cpp, which tries IPv6 and IPv4 one after the other, and goes on where one does",
+        "PyTorch: socket.cpp, which tries IPv6 and IPv4 one after the other, and continues if one works",
         Role.CONFIRMATION,
     ),
     Signature(
@@ -114,7 +114,7 @@ COMMUNICATION = (
         "host-unreachable",
         r"The client socket has timed out after \d+ ?ms while trying to connect to \((?P<detail>[^)]*)\)"
         r"|No route to host|\[Errno 113\]|Network is unreachable|\[Errno 101\]|Connection timed out|\[Errno 110\]",
-        "it reached nobody at that address (no rank listens there, a firewall, or the wrong one of a node's addresses)",
+        "nothing answered at that address (no rank listens there, a firewall, or the wrong one of a node's addresses)",
         "see which address was tried, and whether rank 0 has come as far; `worldsize check` tries the ports between "
         "the nodes; NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME choose the interface, WORLDSIZE_ADDRESS the address",
         "the kernel, by PyTorch's TCPStore, gloo, NCCL",
@@ -123,8 +123,8 @@ COMMUNICATION = (
         "no-interface",
         r"Bootstrap : no socket interface found|NET/\w+ : no socket interface found"
         r"|Unable to find (?:address|interface) for:? (?P<detail>\S+)",
-        "NCCL or gloo found no network interface of the name that it was told",
-        "NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME leaves none over: `ip -br addr` on the node shows their names",
+        "NCCL or gloo found no network interface of the name that was set",
+        "NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME leaves none: `ip -br addr` on the node shows their names",
         "NCCL: bootstrap.cc; gloo",
     ),
     Signature(
@@ -159,7 +159,7 @@ COMMUNICATION = (
         "fabric-acs",
         r"IBV_WC_LOC_PROT_ERR|Got completion from peer .* with (?:error |status=)4\b|vendor[_ ]err(?:or)?[ =]249",
         "GPUDirect over the fabric failed: PCIe's ACS is on, or firmware is wrong",
-        _FABRIC + "NCCL_NET_GDR_LEVEL=0 shows whether it goes without",
+        _FABRIC + "NCCL_NET_GDR_LEVEL=0 shows whether it works without it",
         "NCCL: net_ib.cc",
     ),
     Signature(
@@ -172,7 +172,8 @@ COMMUNICATION = (
     Signature(
         "fabric-flushed",
         r"IBV_WC_WR_FLUSH_ERR|Got completion from peer .* with (?:error |status=)5\b",
-        "the fabric gave up what was sent: after an earlier error, or adapters of a node do not reach each other",
+        "the fabric discarded the data that was sent: after an earlier error, or adapters of a node do not reach "
+        "each other",
         "look for an earlier line; `worldsize check` tries pairs of nodes",
         "NCCL: net_ib.cc",
         Role.CASCADE,
@@ -189,7 +190,7 @@ COMMUNICATION = (
         "peer-lost",
         r"ncclRemoteError[^\n]*" + _LAST_ERROR,
         "its peer was gone",
-        "it ended for another rank's sake: look at that one",
+        "it ended because another rank did: look at that one",
         "NCCL, by PyTorch",
         Role.CASCADE,
     ),
@@ -197,14 +198,14 @@ COMMUNICATION = (
         "peer-lost",
         PEER_LOSS,
         "its peer was gone",
-        "it ended for another rank's sake: look at that one",
+        "it ended because another rank did: look at that one",
         "NCCL, gloo, torch's store and launcher",
         Role.CASCADE,
     ),
     Signature(
         "nccl-cuda",
         rf"(?:ncclUnhandledCudaError|unhandled cuda error)(?:[\s\S]*{_LAST_ERROR})?",
-        "NCCL could not do something with the GPU",
+        "a CUDA call of NCCL failed",
         "NCCL_DEBUG=WARN shows the call; look at the GPUs of this node (`nvidia-smi -q`), and at memory that is full",
         "NCCL",
     ),
@@ -212,13 +213,13 @@ COMMUNICATION = (
         "nccl-system",
         rf"(?:ncclSystemError|unhandled system error)(?:[\s\S]*{_LAST_ERROR})?",
         "NCCL could not use the network or the system",
-        "NCCL_DEBUG=WARN shows the call; the interface (NCCL_SOCKET_IFNAME), shared memory, or a peer that is gone",
+        "NCCL_DEBUG=WARN shows the call; the interface (NCCL_SOCKET_IFNAME), shared memory, or a peer that has ended",
         "NCCL",
     ),
     Signature(
         "nccl-internal",
         rf"(?:ncclInternalError|NCCL error .*internal error)(?:[\s\S]*{_LAST_ERROR})?",
-        "NCCL failed inside",
+        "NCCL failed internally",
         "NCCL_DEBUG=WARN shows more: most often connectivity, a GPU fault, or ranks that share a GPU",
         "NCCL",
     ),
@@ -226,7 +227,7 @@ COMMUNICATION = (
         "horovod-shutdown",
         r"Horovod has been shut down|HorovodInternalError: ",
         "Horovod ended, since another rank did, or called hvd.shutdown()",
-        "look at the other ranks: who ended first, and whether all made the same number of calls",
+        "look at the other ranks: which one ended first, and whether all made the same number of calls",
         "Horovod",
         Role.CASCADE,
     ),
@@ -242,7 +243,7 @@ COMMUNICATION = (
         "tensorflow-mirrored-input",
         r"ValueError: Attempt to convert a value \(PerReplica",
         "Keras 3 cannot train with model.fit on several TensorFlow workers",
-        "install Keras 2 beside it (pip install --no-deps tf-keras, of TensorFlow's own version) "
+        "install Keras 2 in addition (pip install --no-deps tf-keras, of TensorFlow's own version) "
         'and choose it in the job (environment_variables: {TF_USE_LEGACY_KERAS: "1"}); or write the training loop with '
         "strategy.run",
         "TensorFlow",

@@ -9,7 +9,7 @@ GPUS = (
         "gpu-fault",
         r"NVRM: Xid \([^)]{0,80}\): (?P<xid>(?!(?:13|31|43|45|63|92)\b)\d+)\b",
         "the GPU's driver reported Xid {xid}",
-        "leave the node out (slurm.exclude: NAME) and tell the cluster's administrators the Xid",
+        "leave the node out (slurm.exclude: NAME) and report the Xid to the cluster's administrators",
         "the NVIDIA driver, in the kernel's log",
     ),
     Signature(
@@ -18,14 +18,14 @@ GPUS = (
         r"|NVLink.{0,120}(?:link down|recovery failed|fatal)(?!: ?0)"
         r"|AER: .{0,80}\((?:Fatal|Uncorrectable)\)|GPU.{0,80}thermal shutdown",
         "the GPU, or its link, has a fault",
-        "leave the node out (slurm.exclude: NAME) and tell the cluster's administrators",
+        "leave the node out (slurm.exclude: NAME) and report it to the cluster's administrators",
         "CUDA, the NVIDIA driver",
     ),
     Signature(
         "gpu-peer-access",
         r"invalid access of peer GPU memory",
         "a GPU lost the memory of another one that it reads over NVLink",
-        "look at that node's GPUs: `nvidia-smi -q`, `worldsize check`; without its node the run may go well",
+        "look at that node's GPUs: `nvidia-smi -q`, `worldsize check`; without its node the run may succeed",
         "CUDA",
     ),
     Signature(
@@ -35,8 +35,8 @@ GPUS = (
         r"|RESOURCE_EXHAUSTED: Out of memory while trying to allocate|OOM when allocating tensor"
         r"|Cuda failure (?:\d+ )?'out of memory'",
         "the GPU's memory is full",
-        "a smaller batch per rank, gradient accumulation or checkpointing, a smaller or sharded model; that another "
-        "process uses the same GPU shows in `nvidia-smi`",
+        "a smaller batch per rank, gradient accumulation or checkpointing, a smaller or sharded model; "
+        "`nvidia-smi` shows whether another process uses the same GPU",
         "PyTorch, cuBLAS, NCCL, XLA, TensorFlow",
     ),
     Signature(
@@ -71,7 +71,7 @@ GPUS = (
         r"Torch not compiled with CUDA enabled|module 'torch\._C' has no attribute '_cuda_|No CUDA GPUs are available"
         r"|Found no NVIDIA driver on your system|no CUDA-capable device is detected|CUDA is not available\b"
         r"|No HIP GPUs are available",
-        "it wants a GPU, and this process sees none",
+        "it needs a GPU, and this process sees none",
         "ask for GPUs in the job (resources: or slurm: gpus_per_node), and install a torch that is built for CUDA; a "
         "login node has no GPU",
         "PyTorch: torch/cuda/__init__.py; CUDA",
@@ -86,7 +86,7 @@ GPUS = (
     Signature(
         "gpu-architecture",
         r"no kernel image is available for execution on the device|CUDA capability sm_\d+ is not compatible",
-        "this build of CUDA code does not know the node's GPU model",
+        "this build of CUDA code does not support the node's GPU model",
         "install a build for that GPU, or leave nodes of that model out",
         "CUDA, PyTorch",
     ),
@@ -101,7 +101,8 @@ GPUS = (
         "gpu-illegal-access",
         r"NVRM: Xid \([^)]{0,80}\): (?P<xid>13|31)\b",
         "the GPU's driver reported Xid {xid}: a GPU kernel read or wrote where it must not",
-        "run it once with CUDA_LAUNCH_BLOCKING=1: then the traceback shows the call; where it comes on one node only, "
+        "run it once with CUDA_LAUNCH_BLOCKING=1: then the traceback shows the call; where it happens on one "
+        "node only, "
         "its GPU may be faulty",
         "the NVIDIA driver, in the kernel's log",
     ),
@@ -109,7 +110,8 @@ GPUS = (
         "gpu-illegal-access",
         r"an illegal memory access was encountered|CUDA error: misaligned address|CUBLAS_STATUS_EXECUTION_FAILED",
         "a GPU kernel read or wrote where it must not",
-        "run it once with CUDA_LAUNCH_BLOCKING=1: then the traceback shows the call; where it comes on one node only, "
+        "run it once with CUDA_LAUNCH_BLOCKING=1: then the traceback shows the call; where it happens on one "
+        "node only, "
         "its GPU may be faulty",
         "CUDA",
     ),

@@ -38,8 +38,8 @@ LAUNCH = (
     Signature(
         "cancelled",
         r"slurmstepd\S*: error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*",
-        "Slurm was told to end it",
-        "nothing, if that was you; `sacct -j JOB -o State%40` says who",
+        "Slurm was asked to cancel it",
+        "nothing, if you did; `sacct -j JOB -o State%40` names the user",
         "Slurm: slurmstepd",
         Role.CONFIRMATION,
     ),
@@ -47,8 +47,8 @@ LAUNCH = (
         "processes-stay",
         r"STEPD TERMINATED ON .* DUE TO JOB NOT ENDING WITH SIGNALS",
         "processes of it did not end, not even by SIGKILL",
-        "they wait in the kernel, for a file server or a device as a rule: Slurm sets such a node aside; leave it out "
-        "(slurm.exclude: NAME), and tell the cluster's administrators",
+        "they wait in the kernel, usually for a file server or a device: Slurm drains such a node; leave it out "
+        "(slurm.exclude: NAME), and report it to the cluster's administrators",
         "Slurm: slurmstepd",
         Role.CONFIRMATION,
     ),
@@ -59,7 +59,7 @@ LAUNCH = (
         r"|srun: error: (?:task \d+|Application) launch failed: (?P<detail3>.+)",
         "Slurm could not start a step",
         "a step that asks for more than its job has (--mem, -c, -n and --gres of srun) is refused; a node that cannot "
-        "start one is to be left out (slurm.exclude: NAME)",
+        "start one should be left out (slurm.exclude: NAME)",
         "Slurm: srun",
     ),
     Signature(
@@ -67,14 +67,14 @@ LAUNCH = (
         r"srun: error: (?P<detail>\S+: tasks? [\d,-]+: (?:Segmentation fault|Aborted|Bus error"
         r"|Illegal instruction|Floating point exception)(?: \(core dumped\))?)$",
         "Slurm saw a signal end a task",
-        "the ranks' own words, or the node's log, say why",
+        "the ranks' own output, or the node's log, has the reason",
         "Slurm: srun",
         Role.CONFIRMATION,
     ),
     Signature(
         "slots-missing",
         r"There are not enough slots available in the system",
-        "mpirun has fewer slots than ranks that it is to start",
+        "mpirun has fewer slots than ranks to start",
         "`worldsize run -w NxM` starts the ranks itself; of an mpirun of your own: `--oversubscribe`, or fewer ranks",
         "Open MPI",
     ),
@@ -83,7 +83,7 @@ LAUNCH = (
         r"(?:srun|sbatch|salloc|squeue|scontrol|sinfo|sacct|scancel|slurm_\w{1,60})(?:: fatal| error|: error|): "
         r".{0,120}(?:Could not establish a configuration source|[Uu]nable to contact slurm controller)",
         "a command of Slurm found no controller",
-        "`scontrol ping` says whether it is up; a container has to see Slurm's configuration (/etc/slurm, SLURM_CONF) "
+        "`scontrol ping` shows whether it is up; a container has to see Slurm's configuration (/etc/slurm, SLURM_CONF) "
         "and munge's socket",
         "Slurm",
     ),

@@ -10,7 +10,7 @@ MACHINE = (
         r"[Dd]etected \d+ oom[-_]kill event|Memory cgroup out of memory: Killed process|Out of memory: Killed process"
         r"|oom-kill:constraint=|step tasks have been OOM Killed|[Ee]xceeded (?:job |step |virtual )?memory limit"
         r"|srun: error: \S+: tasks? [\d,-]+: Out Of Memory",
-        "the kernel killed a process since memory was full",
+        "the kernel killed a process because memory was full",
         "fewer ranks or loader workers per node, a smaller batch, or more memory per node (slurm: mem)",
         "Linux: mm/oom_kill.c; Slurm: slurmstepd",
         Role.CONFIRMATION,
@@ -34,7 +34,7 @@ MACHINE = (
     Signature(
         "loader-shared-memory",
         r"DataLoader worker .*killed by signal: Bus error",
-        "a bus error ended a worker of a DataLoader: it finds no room in shared memory (/dev/shm), as a rule",
+        "a bus error ended a worker of a DataLoader: usually there is no room in shared memory (/dev/shm)",
         "fewer workers, or a larger /dev/shm (shm_size of the job, --shm-size of a container); torch.multiprocessing."
         'set_sharing_strategy("file_system") does without; else a file that was cut short while a worker read it',
         "PyTorch: torch/utils/data/_utils/signal_handling.py",
@@ -43,8 +43,8 @@ MACHINE = (
         "loader-worker-killed",
         r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal: (?P<detail>[^.]*)"
         r"|exited unexpectedly(?: with (?P<detail2>exit code \d+))?)",
-        "a worker of a DataLoader ended before its time",
-        "Killed: the node's memory was full, as a rule (fewer workers, more memory); a segmentation fault: a library "
+        "a worker of a DataLoader ended early",
+        "Killed: usually the node's memory was full (fewer workers, more memory); a segmentation fault: a library "
         "of the Dataset; num_workers=0 shows an exception of the Dataset",
         "PyTorch: torch/utils/data/dataloader.py",
     ),
@@ -58,7 +58,7 @@ MACHINE = (
     Signature(
         "file-too-large",
         r"\[Errno 27\]|: File too large(?:$|\n)|File size limit exceeded",
-        "a file would have become larger than it may",
+        "a file would have exceeded the size limit",
         "`ulimit -f` in setup shows the limit of the user; else the file system has one: write in several files",
         "Linux",
     ),
@@ -74,13 +74,13 @@ MACHINE = (
         r"\[Errno 5\]|Input/output error|\[Errno 121\]|Remote I/O error"
         r"|Transport endpoint is (?:not connected|shut down)|\[Errno 107\]",
         "a file system failed to read or write",
-        "look at that file system on that node; tell the cluster's administrators",
+        "look at that file system on that node; report it to the cluster's administrators",
         "Linux",
     ),
     Signature(
         "files-open",
         r"\[Errno 24\]|Too many open files|received 0 items of ancdata",
-        "it had as many files open as it may",
+        "it reached its limit of open files",
         '`ulimit -n 65536` in setup; torch.multiprocessing.set_sharing_strategy("file_system") where loader '
         "workers hand over many tensors",
         "Linux; Python's multiprocessing",
@@ -98,14 +98,14 @@ MACHINE = (
         "segmentation-fault",
         r"[Ss]egmentation fault(?! handler|s?: ?\d)|\(SIGSEGV\)|(?:signal|Signals\.|: )SIGSEGV\b",
         "native code read or wrote where it must not (segmentation fault)",
-        "PYTHONFAULTHANDLER=1 shows the Python line; libraries that were built for others (an ABI that differs) do so",
+        "PYTHONFAULTHANDLER=1 shows the Python line; libraries built for another ABI cause this",
         "Linux, Python's faulthandler",
     ),
     Signature(
         "illegal-instruction",
         r"Illegal instruction(?: \(|\s{2,}|\s*$)|\(SIGILL\)|(?:signal |Signals\.|: )SIGILL\b",
-        "its code has an instruction that this CPU does not know (illegal instruction)",
-        "a library that was built for another CPU, as a rule: build it on a node of the kind that runs it, or without "
+        "its code has an instruction that this CPU does not have (illegal instruction)",
+        "usually a library that was built for another CPU: build it on a node of the kind that runs it, or without "
         "-march=native",
         "Linux",
     ),
@@ -116,7 +116,7 @@ MACHINE = (
         r"|corrupt|memory corruption|mismatching)|malloc_consolidate\(\): |Fatal Python error: |stack smashing detected"
         r"|buffer overflow detected|pure virtual method called",
         "native code ended the process (abort)",
-        "the lines before say why; PYTHONFAULTHANDLER=1 shows the Python line",
+        "the lines before it give the reason; PYTHONFAULTHANDLER=1 shows the Python line",
         "C library, C++, Python",
     ),
     Signature(

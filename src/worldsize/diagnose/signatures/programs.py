@@ -18,7 +18,7 @@ PROGRAMS = (
         "module-missing",
         r"ModuleNotFoundError: No module named '(?P<detail>[^']+)'|python[\d.]*: No module named (?P<detail2>[\w.]+)$",
         "a Python module is not installed",
-        "add it to the job's `environment`; a module of your own must lie in the job's `code`",
+        "add it to the job's `environment`; a module of your own must be in the job's `code`",
         "Python",
     ),
     Signature(
@@ -43,15 +43,16 @@ PROGRAMS = (
     Signature(
         "file-damaged",
         r"Weights only load failed(?s:.*)Unsupported operand (?:60|118|123)\b",
-        "the file that it loads as a checkpoint is a text",
-        "look at its first lines: a pointer of Git LFS (`git lfs pull`), or what a server said in place of a download",
+        "the file that it loads as a checkpoint is a text file file",
+        "look at its first lines: a pointer of Git LFS (`git lfs pull`), or a server's error page in place of a "
+        "download",
         "PyTorch: torch/serialization.py",
         raised=True,
     ),
     Signature(
         "checkpoint-objects",
         r"Weights only load failed(?:(?s:.*)Unsupported (?:global|class): GLOBAL (?P<detail>\S+))?",
-        "the checkpoint holds objects that torch.load does not read unless it is told to",
+        "the checkpoint holds objects that torch.load does not read unless it is allowed to",
         "save state_dict() and plain values alone; for a file that you trust, torch.load(…, weights_only=False) "
         "or torch.serialization.add_safe_globals([…])",
         "PyTorch: torch/serialization.py",
@@ -132,7 +133,7 @@ PROGRAMS = (
         "main-guard",
         r"An attempt has been made to start a new process before",
         "a spawned child executed the script's top again",
-        'put what the script does under `if __name__ == "__main__":`',
+        'put the work of the script under `if __name__ == "__main__":`',
         "Python: multiprocessing/spawn.py",
     ),
     Signature(
@@ -155,7 +156,7 @@ PROGRAMS = (
         r"|FileNotFoundError: (?:No such file or directory: )?(?P<detail4>[^\s:]+)(?: not found\.)?(?:$|\n)"
         r"|\(unable to open file: name = '(?P<detail5>[^']*)', errno = 2|FileNotFoundError: (?!Caught )"
         r"|SavedModel file does not exist at: (?P<detail6>[^\s{]+)",
-        "a file is not there",
+        "a file does not exist",
         "a relative path counts from the copy of `code:`; name data as an input; a node's own disk is not on "
         "the others",
         "Python, the C library, numpy, safetensors, h5py, TensorFlow",
@@ -165,7 +166,7 @@ PROGRAMS = (
         r"PermissionError: \[Errno (?:1|13)\] [^:]*(?:: '(?P<detail>.*)')?"
         r"|(?:^|[\s:])(?P<detail2>[^\s:]+): Permission denied$|\bEACCES\b"
         r"|Read-only file system(?:: '(?P<detail3>.*)')?",
-        "it may not read, write or execute a file",
+        "it lacks the permission to read, write or execute a file",
         "write below `outputs/` or to an output of the job, since `code/` is read-only; a script that is executed "
         "itself needs `chmod +x`",
         "Python, the C library",
@@ -196,14 +197,14 @@ PROGRAMS = (
         "interrupted",
         r"^KeyboardInterrupt$",
         "it was interrupted (SIGINT)",
-        "look for who sent INT to this process alone: a person (Ctrl-C), a program of the node, a scheduler",
+        "find out what sent INT to this process alone: a user (Ctrl-C), a program on the node, a scheduler",
         "Python",
     ),
     Signature(
         "loader-exception",
         r"Caught (?P<kind>\w+) in DataLoader worker process (?P<worker>\d+)",
         "a {kind} in worker {worker} of a DataLoader",
-        "it is an exception of the Dataset: the second traceback names the line; num_workers=0 does without workers",
+        "it is an exception of the Dataset: the second traceback names the line; num_workers=0 runs without workers",
         "PyTorch: torch/_utils.py",
         raised=True,
     ),

@@ -8,7 +8,7 @@ REHEARSAL = (
     Signature(
         "rehearsed-disk",
         r"FileNotFoundError: .*'(?P<detail>/(?:var/)?tmp/[^']*)'",
-        "a file is not there on this node's own disk",
+        "a file does not exist on this node's own disk",
         "each node of a rehearsal has a /tmp of its own, as the nodes of a cluster have: what several nodes read "
         "belongs in ./outputs or on the shared file system, and what each node needs, one rank of each node makes",
         "worldsize: rehearsals",
@@ -16,7 +16,7 @@ REHEARSAL = (
     Signature(
         "rehearsed-offline",
         r"Temporary failure in name resolution|Network is unreachable|LocalEntryNotFoundError|OfflineModeIsEnabled",
-        "it wanted to reach the internet, which nodes of this compute do not",
+        "it tried to reach the internet, which the nodes of this compute cannot reach",
         "the nodes reach no network (offline: true): fetch it before the start, with `stage:` or as an input",
         "worldsize: rehearsals",
     ),

@@ -31,11 +31,11 @@ COMPUTE_KEYS: Keys = {
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
     "gpus_per_node": Key("int", "GPUs on each node.", minimum=0, maximum=1024, harmless=True),
     "data_dir": Key("path", "Where data that jobs name by URI is kept.", blank=False),
-    "local_dir": Key("text", "Where nodes make directories of a run's own, such as /scratch/$USER.", blank=False),
-    "offline": Key("flag", "Its nodes cannot download anything.", harmless=True),
+    "local_dir": Key("text", "Where nodes create directories for each run, such as /scratch/$USER.", blank=False),
+    "offline": Key("flag", "Nodes of this compute cannot download anything.", harmless=True),
     "container": Key(
         "text",
-        "What runs container images on its nodes.",
+        "The program that runs container images on the nodes.",
         choices=("apptainer", "singularity", "pyxis", "none"),
         harmless=True,
     ),
@@ -45,10 +45,12 @@ COMPUTE_KEYS: Keys = {
     "grace": Key("number", "Seconds between TERM and KILL.", minimum=0, maximum=MAX_SECONDS, harmless=True),
     "envs_dir": Key("path", "Where environments are built for this compute.", blank=False),
     "virtual_packages": Key(
-        "texts", "What conda may count on on its nodes: __cuda=12.4, __glibc=2.28.", blank=False, harmless=True
+        "texts", "What conda may assume about the nodes: __cuda=12.4, __glibc=2.28.", blank=False, harmless=True
     ),
-    "metrics": Key("flag", "Whether its agents sample what ranks use, and ranks log to the run.", harmless=True),
-    "check": Key("flag", "Whether its nodes are checked before ranks start, where that is of use.", harmless=True),
+    "metrics": Key(
+        "flag", "Whether agents sample the ranks' resource use, and ranks log metrics to the run.", harmless=True
+    ),
+    "check": Key("flag", "Whether nodes are checked before ranks start, where that is useful.", harmless=True),
 }
 
 
@@ -110,9 +112,9 @@ def find_external_type(kind: str) -> ModuleType | None:
         return None
     missing = [name for name in _NEEDED[1:] if not callable(getattr(module, name))]
     if missing:
-        raise part.problem(f"cannot be used: {', '.join(missing)} are no functions")
+        raise part.problem(f"cannot be used: {', '.join(missing)} are not functions")
     if not _are_keys(module.KEYS):
-        raise part.problem("cannot be used: its KEYS are no mapping of names to keys")
+        raise part.problem("cannot be used: its KEYS are not a mapping of names to keys")
     return module
 
 

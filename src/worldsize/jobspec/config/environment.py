@@ -12,10 +12,8 @@ from worldsize.jobspec.reading.tree import YamlNode
 from worldsize.jobspec.reading.values import read_keys, read_text
 
 CONDA: Keys = {
-    "channels": Key("texts", "The channels of environments that name none.", blank=False),
-    "channel_alias": Key(
-        "text", "Where channels are that are named and not addresses, such as a mirror's.", blank=False
-    ),
+    "channels": Key("texts", "The channels of environments without channels of their own.", blank=False),
+    "channel_alias": Key("text", "The address of named channels, such as a mirror.", blank=False),
 }
 
 _ANY = Key("text", "", blank=False)

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 TOP_KEYS: Keys = {
     "home": Key("path", "Where runs are kept.", blank=False),
-    "default_compute": Key("text", "The compute of jobs that name none.", blank=False, harmless=True),
+    "default_compute": Key("text", "The compute of jobs that do not set one.", blank=False, harmless=True),
     "compute": Key("any", "The computes, a table each."),
     "envs_dir": Key("path", "Where environments are built.", blank=False),
-    "notify": Key("text", "The command that is told of runs whose jobs name none."),
-    "preload": Key("preload", "For jobs that do not say: auto, off, or modules that each node imports once."),
+    "notify": Key("text", "The notification command of jobs that do not set one."),
+    "preload": Key("preload", "For jobs that do not set it: auto, off, or modules that each node imports once."),
 }
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""

@@ -30,11 +30,11 @@ class PyTorchDistribution(NamedTuple):
     @staticmethod
     def keys() -> Keys:
         launcher = "direct: ranks are started with torch's variables set; torchrun: one torchrun per node starts them."
-        restarts = "torchrun's: so often all ranks are started again when one of them fails."
+        restarts = "torchrun's: how often all ranks are restarted when one of them fails."
         return {
             "process_count_per_instance": processes_key(),
             "launcher": Key("text", launcher, choices=("direct", "torchrun")),
-            "nodes": Key("as_text", "torchrun's: MIN:MAX, to go on without lost nodes as long as MIN are left."),
+            "nodes": Key("as_text", "torchrun's: MIN:MAX, to continue without lost nodes while at least MIN are left."),
             "max_restarts": count_key(restarts, minimum=0),
             "rdzv_backend": Key("text", "How the nodes' torchruns meet.", choices=("c10d", "static")),
         }
@@ -57,7 +57,7 @@ class PyTorchDistribution(NamedTuple):
             said["rdzv_backend"] = self.rdzv_backend
         if said and not said.keys() <= set(launcher_facts(self.launcher).options):
             names = ", ".join(said).replace("min_nodes", "nodes")
-            raise PlanError(f"{names}: torchrun's alone", "distribution.launcher", "launcher: torchrun")
+            raise PlanError(f"{names}: for torchrun only", "distribution.launcher", "launcher: torchrun")
         if instances > 1 and "rdzv_backend" in said and len(said) > 1:
             what = "with static rendezvous each node would start its own ranks again, and not the others'"
             raise PlanError(what, "distribution.rdzv_backend", "rdzv_backend: c10d")
@@ -69,7 +69,7 @@ def _min_nodes(nodes: str, instances: int) -> int:
     on fewer nodes or more."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
-        raise PlanError(f"{nodes!r:.40} is no range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")
+        raise PlanError(f"{nodes!r:.40} is not a range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")
     least, most = int(found[1]), int(found[2] or found[1])
     if not least <= instances <= most:
         what = f"nodes is {nodes}, but the run starts on {instances}"

@@ -9,30 +9,30 @@ BUILD: Keys = {
     "dockerfile_path": Key("text", "The Dockerfile, relative to path."),
 }
 STEP: Keys = {
-    "name": Key("text", "What the step is called in messages.", blank=False),
+    "name": Key("text", "The step's name in messages.", blank=False),
     "run": Key("text", "A line of bash, executed in the environment.", blank=False),
-    "pip": Key("requirements", "Requirements that are compiled here, and kept as wheels.", blank=False),
-    "when": Key("text", "Only where this is here: cuda, mpi>=4; or is not: no cuda.", blank=False),
+    "pip": Key("requirements", "Requirements to compile, kept as wheels.", blank=False),
+    "when": Key("text", "Only where this exists: cuda, mpi>=4; or does not: no cuda.", blank=False),
     "options": Key("texts", "Further options of `uv pip install`, for pip.", blank=False),
     "variables": Key("text_map", "Variables of this step; $NAME in them is replaced."),
 }
 FETCH: Keys = {
     "url": Key("path", "What to download: a URL, or a local path.", blank=False),
     "sha256": Key("as_text", "Its checksum: 64 hexadecimal digits.", blank=False),
-    "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
-    "when": Key("text", "Only where this is here: cuda; or is not: no cuda.", blank=False),
+    "max_size": Key("as_text", "The most to download and to unpack: 500 MB, 20 GiB, or bytes.", blank=False),
+    "when": Key("text", "Only where this exists: cuda; or does not: no cuda.", blank=False),
     "to": Key("path", "The directory that a tar or zip file is unpacked into, or that any other file is put in.",
               blank=False),
 }  # fmt: skip
 AZURE: Keys = {
     "name": Key("text", "The environment's name."),
     "version": Key("as_text", "The environment's version."),
-    "description": Key("text", "What this environment is."),
+    "description": Key("text", "A description of this environment."),
     "tags": Key("labels", "Labels."),
     "properties": Key("labels", "Properties for the service."),
     "image": Key("text", "A container image."),
     "conda_file": Key("conda", "A conda environment file, or its content."),
-    "build": Key("build", "A list of build steps; or, as Azure means it, a container build.", keys=BUILD),
+    "build": Key("build", "A list of build steps; or, as in Azure, a container build.", keys=BUILD),
     "os_type": Key("text", "linux or windows.", choices=("linux", "windows")),
     "inference_config": Key("any", "For the service."),
     "datastore": Key("text", "Where the service uploads to."),
@@ -40,13 +40,13 @@ AZURE: Keys = {
 OURS: Keys = {
     "python": Key("python", "A Python version, or what exists: a virtual or conda environment, an interpreter; by "
                   "path or by name.", blank=False),
-    "channels": Key("texts", "Where conda packages come from, the strongest first.", blank=False),
+    "channels": Key("texts", "Where conda packages come from, highest priority first.", blank=False),
     "conda": Key("texts", "Conda packages: numpy, pytorch=2.4, cudnn>=9.", blank=False),
     "pip": Key("requirements", "Requirements as pip takes them, or a file of them; installed after conda's.",
                blank=False),
-    "file": Key("path", "A file that says what is in the environment: requirements.txt, environment.yml, "
+    "file": Key("path", "A file that lists the environment's content: requirements.txt, environment.yml, "
                 "pyproject.toml, uv.lock, or a lock file of `worldsize env lock`.", blank=False),
-    "virtual_packages": Key("texts", "What conda may count on on the nodes: __cuda=12.4, __glibc=2.28.", blank=False),
+    "virtual_packages": Key("texts", "What conda may assume about the nodes: __cuda=12.4, __glibc=2.28.", blank=False),
     "modules": Key("texts", "Modules to load, when it is built and when it is used.", blank=False),
     "path": Key("places", "Directories to put first on PATH.", blank=False),
     "ld_library_path": Key("places", "Directories to put first on LD_LIBRARY_PATH.", blank=False),
@@ -56,7 +56,7 @@ OURS: Keys = {
                     choices=("login", "compute")),
     "prerequisites": Key("texts", "What a build needs of its machine: gcc>=7.2, mpi, cuda.", blank=False),
     "distribute": Key("text", "How nodes get it: from the shared directory, unpacked on their own disks (local), "
-                      "or what is quickest (auto).",
+                      "or the faster of the two (auto).",
                       choices=("auto", "shared", "local")),
     "clobber": Key("text", "What happens where pip changes a file of conda's: fail (the default) or warn.",
                    choices=("fail", "warn")),

@@ -21,30 +21,30 @@ MAX_SECONDS = 10 * 365 * 86400
 
 
 INPUT: Keys = {
-    "type": Key("text", "What the path holds.", choices=ASSET_TYPES),
+    "type": Key("text", "The type of the data at the path.", choices=ASSET_TYPES),
     "path": Key("path", "A local path, relative to the job file, or a URI.", blank=False),
     "mode": Key("text", "How the data gets to the node: read in place, or copied to its disk.", choices=INPUT_MODES),
     "sha256": Key("text", "The checksum of a file or archive: 64 hexadecimal digits.", blank=False),
-    "max_size": Key("as_text", "At most so much is fetched, and unpacked: 500 MB, 20 GiB, or bytes.", blank=False),
+    "max_size": Key("as_text", "The most to download and to unpack: 500 MB, 20 GiB, or bytes.", blank=False),
     "optional": Key("flag", "The input may be left out; use it inside $[[ ]] in the command."),
-    "description": Key("text", "What this input is."),
+    "description": Key("text", "A description of this input."),
 }
 INPUT_TYPE: Keys = {
-    "type": Key("text", "What a value has to be.", choices=(*VALUE_TYPES, *ASSET_TYPES, "path")),
+    "type": Key("text", "The type of a value.", choices=(*VALUE_TYPES, *ASSET_TYPES, "path")),
     "optional": Key("flag", "The input may have no value; use it inside $[[ ]] in the command."),
-    "min": Key("number", "The least value."),
+    "min": Key("number", "The smallest value."),
     "max": Key("number", "The greatest value."),
     "enum": Key("texts", "The values allowed."),
     "mode": Key("text", "How the data gets to the node.", choices=INPUT_MODES),
-    "description": Key("text", "What this input is."),
+    "description": Key("text", "A description of this input."),
 }
 OUTPUT: Keys = {
-    "type": Key("text", "What the path will hold.", choices=ASSET_TYPES),
+    "type": Key("text", "The type of the data at the path.", choices=ASSET_TYPES),
     "mode": Key("text", "How a service takes the data from the node.", choices=OUTPUT_MODES),
-    "path": Key("path", "Where to write; without it, inside the run directory.", blank=False),
+    "path": Key("path", "Where to write; default: inside the run directory.", blank=False),
     "name": Key("text", "The name that a service registers the output under.", blank=False),
     "version": Key("as_text", "The version that a service registers the output under.", blank=False),
-    "description": Key("text", "What this output is."),
+    "description": Key("text", "A description of this output."),
 }
 RESOURCES: Keys = {
     "instance_count": count_key("Number of nodes."),
@@ -61,11 +61,11 @@ LIMITS: Keys = {
 WATCHDOG: Keys = {
     "timeout": Key(
         "number",
-        "Seconds without a sign of life of any rank after which the run is looked at; 0: never.",
+        "Seconds without a sign of life of any rank after which the run is examined; 0: never.",
         minimum=0,
         maximum=MAX_SECONDS,
     ),
-    "action": Key("text", "What is done about a run that hangs: report, or stop it.", choices=("report", "stop")),
+    "action": Key("text", "What to do about a run that hangs: report, or stop it.", choices=("report", "stop")),
 }
 QUEUE_SETTINGS: Keys = {
     "job_tier": Key("text", "The service's tier.", choices=("spot", "basic", "standard", "premium", "null")),
@@ -105,33 +105,33 @@ JOB: Keys = {
     "$schema": Key("text", "The schema that editors validate with."),
     "type": Key("text", "Always command.", choices=("command",)),
     "name": Key("text", "The job's name: letters, digits, '-', '_' and '.'.", blank=False),
-    "display_name": Key("text", "The name shown to people."),
+    "display_name": Key("text", "The display name."),
     "experiment_name": Key("text", "The experiment that the run belongs to."),
-    "description": Key("text", "What this job is."),
+    "description": Key("text", "A description of this job."),
     "tags": Key("labels", "Labels.", warned=True),
     "properties": Key("labels", "Properties for the service.", warned=True),
     "command": Key("text", "What each rank executes, by bash, in the code directory.", blank=False),
-    "argv": Key("texts", "The exact words to execute without a shell, in place of command."),
+    "argv": Key("texts", "The exact words to execute without a shell, instead of command."),
     "batch_script": Key(
         "text",
-        "In place of command, a Slurm batch script: its path, relative to the job file, or its text.",
+        "Instead of command, a Slurm batch script: its path, relative to the job file, or its text.",
         blank=False,
     ),
     "code": Key("path", "The directory to snapshot, relative to the job file.", blank=False),
     "additional_includes": Key(
         "paths", "Files and directories to put into the snapshot of the code, under their last names.", blank=False
     ),
-    "environment": Key("environment", "What the ranks run in: a name, a path, or what is in it."),
-    "environment_variables": Key("text_map", "Variables of every rank; they win over every convention."),
+    "environment": Key("environment", "The environment of the ranks: a name, a path, or its content."),
+    "environment_variables": Key("text_map", "Variables of every rank; they override every convention."),
     "distribution": Key("distribution", "How the ranks find each other."),
     "autotune": Key("wing", "Finds the best configuration by short trial runs.", home="wings.trials.keys"),
     "compute": Key("text", "Where to run: the name of a compute.", blank=False),
-    "resources": Key("object", "How many nodes, and what the service should give.", keys=RESOURCES),
-    "limits": Key("object", "When to give up.", keys=LIMITS),
-    "watchdog": Key("object", "When a run that is silent counts as one that hangs, and what is done.", keys=WATCHDOG),
-    "inputs": Key("inputs", "Values and data that ${{inputs.name}} stands for."),
-    "input_types": Key("objects", "What the values of inputs have to be.", keys=INPUT_TYPE),
-    "outputs": Key("outputs", "What the job leaves behind; ${{outputs.name}} is a writable directory."),
+    "resources": Key("object", "The number of nodes, and the service's resources.", keys=RESOURCES),
+    "limits": Key("object", "Limits of the run.", keys=LIMITS),
+    "watchdog": Key("object", "When a silent run counts as hung, and what to do.", keys=WATCHDOG),
+    "inputs": Key("inputs", "Values and data for ${{inputs.name}}."),
+    "input_types": Key("objects", "The types of the inputs' values.", keys=INPUT_TYPE),
+    "outputs": Key("outputs", "The job's outputs; ${{outputs.name}} is a writable directory."),
     "queue_settings": Key("object", "For the service.", keys=QUEUE_SETTINGS),
     "services": Key("objects", "Interactive services, for the service.", keys=SERVICE),
     "identity": Key("object", "For the service.", keys=IDENTITY),
@@ -140,18 +140,18 @@ JOB: Keys = {
     "grace": Key("number", "Seconds between TERM and KILL when ranks are stopped.", minimum=0, maximum=MAX_SECONDS),
     "hang_timeout": Key(
         "number",
-        "Seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never.",
+        "Seconds of idleness after which remaining ranks count as hung once others have ended with 0; 0: never.",
         minimum=0,
         maximum=MAX_SECONDS,
     ),
-    "notify": Key("text", "The bash command that is told of each run's start, hang, failure and end; empty: none."),
+    "notify": Key("text", "The bash command that is notified of each run's start, hang, failure and end; empty: none."),
     "preload": Key("preload", "auto, off, or modules that each node imports once for all of its ranks."),
     "strict": Key(
         "flag", "An uncaught exception, a failed step or a process left behind fails a run whose ranks ended with 0."
     ),
     "threads": Key("int", "OMP_NUM_THREADS of each rank.", minimum=1, maximum=65536),
     "bind": Key("text", "auto: bind ranks to CPUs where sensible; none: never.", choices=("auto", "none")),
-    "secrets": Key("texts", "Variables of yours that every rank gets, kept in no file after the run."),
+    "secrets": Key("texts", "Variables of your shell that every rank gets; no file keeps them after the run."),
     "share": Key("text", "group: open the run directory to the group.", choices=("group",)),
     "share_gpus": Key("flag", "Several processes may share a GPU."),
     "visible_devices": Key("flag", "Set CUDA_VISIBLE_DEVICES for each rank."),
@@ -161,16 +161,14 @@ JOB: Keys = {
         choices=("split", "scale"),
     ),
     "virtual_gpus": Key(
-        "int", "Rehearse on this machine: each node has so many virtual GPUs.", minimum=1, maximum=1024
+        "int", "Rehearse on this machine: each node has this many virtual GPUs.", minimum=1, maximum=1024
     ),
     "offline": Key("flag", "The nodes reach no network; a rehearsal cuts it."),
     **SETUP,
     "slurm": Key("object", "Options of Slurm computes.", keys=SLURM),
     "hpcpack": Key("object", "Options of HPC Pack computes.", keys=HPCPACK),
-    "stage": Key(
-        "wing", "What is downloaded before the start, for nodes without a network.", home="wings.staging.spec"
-    ),
+    "stage": Key("wing", "Downloads before the start, for nodes without a network.", home="wings.staging.spec"),
     "matrix": Key("matrix", "Inputs that vary: lists of values; one run for each combination."),
-    "count": Key("int", "So many equal runs.", minimum=1, maximum=MAX_ELEMENTS),
-    "at_once": Key("int", "Of several runs, at most so many at the same time.", minimum=1, maximum=MAX_ELEMENTS),
+    "count": Key("int", "The number of identical runs.", minimum=1, maximum=MAX_ELEMENTS),
+    "at_once": Key("int", "The most runs of several at the same time.", minimum=1, maximum=MAX_ELEMENTS),
 }

@@ -47,10 +47,8 @@ def job_nodes(nodes: dict[str, YamlNode], mark: str, report: Problems) -> dict[s
     by."""
     if mark != "$schema":
         node = nodes[mark.partition(".")[0]]
-        what = "only a component has that, so the file is read as a command component; a $schema that ends in "
-        report.warn(
-            node, mark, what + "commandComponent.schema.json says it is one, commandJob.schema.json that it is a job"
-        )
+        what = "only a component has this key, so the file is read as a command component; a $schema that ends in "
+        report.warn(node, mark, what + "commandComponent.schema.json marks a component, commandJob.schema.json a job")
     _check_identity(nodes, report)
     found = {}
     for name, node in nodes.items():
@@ -80,7 +78,7 @@ def _check_identity(nodes: dict[str, YamlNode], report: Problems) -> None:
     hint = "lower-case letters, digits and '_', a letter first"
     if name is None or name.value is None:
         first = next(iter(nodes.values()))
-        report.add(name or first, "name", "is missing, and a component has one", hint)
+        report.add(name or first, "name", "is missing, and a component needs one", hint)
     elif isinstance(name.value, str) and not _COMPONENT_NAME.fullmatch(name.value):
         report.add(name, "name", f"{name.value!r:.60} is not a component's name", hint)
     if "version" in nodes and nodes["version"].value is not None:
@@ -122,7 +120,7 @@ def _read_declaration(
     declaration."""
     count = len(report.problems)
     if not is_value and "default" in keys:
-        report.add(keys["default"], join(path, "default"), "is not for data", "say its path: --set " + path + "=PATH")
+        report.add(keys["default"], join(path, "default"), "is not for data", "set its path: --set " + path + "=PATH")
         keys = {name: item for name, item in keys.items() if name != "default"}
     table = _VALUE_KEYS if is_value else _PORT_KEYS
     read = read_keys(keys, path, table, report, _READERS, of=path)
@@ -140,7 +138,7 @@ def _read_declaration(
         if name in read:
             number = _number(read[name])
             if number is None:
-                report.add(keys[name], join(path, name), f"is no number: {keys[name].text:.40}")
+                report.add(keys[name], join(path, name), f"is not a number:  {keys[name].text:.40}")
                 return None
             entries[name] = keys[name]._replace(value=number, text=repr(number))
     if read.get("mode") in INPUT_MODES:
@@ -183,7 +181,7 @@ def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str |
     if isinstance(node.value, str) and node.value in key.choices:
         return node.value
     shown = node.text or node.kind
-    report.add(node, path, f"{shown!r:.60} is none of the values allowed", did_you_mean(shown, key.choices))
+    report.add(node, path, f"{shown!r:.60} is not one of the allowed values", did_you_mean(shown, key.choices))
     return None
 
 

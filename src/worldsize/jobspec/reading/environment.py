@@ -119,9 +119,9 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
                 report.add(item, join(where, name), what)
         values["sha256"] = values.get("sha256", "").lower()
         if values["sha256"] and not re.fullmatch(_SHA256, values["sha256"]):
-            report.add(item, join(where, "sha256"), "is no checksum", "64 hexadecimal digits: `sha256sum FILE`")
+            report.add(item, join(where, "sha256"), "is not a checksum", "64 hexadecimal digits: `sha256sum FILE`")
         if "max_size" in values and bytes_of(values["max_size"]) is None:
-            report.add(item, join(where, "max_size"), "is no size", EXAMPLE)
+            report.add(item, join(where, "max_size"), "is not a size", EXAMPLE)
         found.append(values)
     return found
 

@@ -87,7 +87,7 @@ def without_keys(
     path: str,
     names: tuple[str, ...],
     report: Problems,
-    what: str = "is what the service says of a job; ignored",
+    what: str = "is set by the service; ignored",
 ) -> dict[str, YamlNode]:
     for name in names:
         if name in nodes:
@@ -113,7 +113,7 @@ def _check_command(node: YamlNode, nodes: dict[str, YamlNode], values: dict[str,
     if len(given) > 1:
         report.add(nodes[given[-1]], given[-1], f"cannot be combined with {given[0]}", "keep one of them")
     elif not given or nodes[given[0]].value is None:
-        report.add(nodes[given[0]] if given else node, "command", "is missing", "say what each rank executes")
+        report.add(nodes[given[0]] if given else node, "command", "is missing", "set the command of each rank")
     elif given == ["argv"] and "argv" in values and not (values["argv"] and values["argv"][0]):
         report.add(nodes["argv"], "argv", "has no program")
 
@@ -189,10 +189,10 @@ def _read_input(node: YamlNode, path: str, report: Problems) -> InputValue | Non
         report.add(node, path, "expected a literal or a mapping with a path, " + found)
         return None
     count = len(report.problems)
-    keys = without_keys(value, path, FOR_THE_SERVICE_IN_INPUTS, report, "says something to the service alone; ignored")
+    keys = without_keys(value, path, FOR_THE_SERVICE_IN_INPUTS, report, "has a meaning for the service only; ignored")
     read = Input(**read_keys(keys, path, INPUT, report))
     if read.path is None and not read.optional and len(report.problems) == count:
-        report.add(node, join(path, "path"), "is missing", "or say optional: true")
+        report.add(node, join(path, "path"), "is missing", "or set optional: true")
     return read
 
 
@@ -207,9 +207,9 @@ def _read_outputs(node: YamlNode, path: str, key: Key, report: Problems) -> dict
 
 def _check_registration(nodes: dict[str, YamlNode], path: str, output: Output, report: Problems) -> None:
     if output.version is not None and output.name is None and "name" not in nodes:
-        report.add(nodes["version"], join(path, "version"), "is that of a name", "say name too, or leave it out")
+        report.add(nodes["version"], join(path, "version"), "belongs to a name", "set name too, or leave it out")
     if output.name is not None and not re.fullmatch(_ASSET_NAME, output.name):
-        what = f"{output.name!r:.60} is no name that a service registers"
+        what = f"{output.name!r:.60} is not a name that a service can register"
         report.add(nodes["name"], join(path, "name"), what, "use letters, digits, '-' and '_', at most 255 of them")
 
 

@@ -41,13 +41,13 @@ def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> No
         for what, hint in _find_input_problems(job, name):
             report.add(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
     if job.matrix and job.count is not None:
-        hint = "keep one of them; equal runs of each combination need an input more, such as repeat: [1, 2, 3]"
+        hint = "keep one of them; to repeat each combination, add an input such as repeat: [1, 2, 3]"
         report.add(nodes.get("count", nodes["matrix"]), "count", "cannot be combined with matrix", hint)
     number = prod(map(len, job.matrix.values()))
     if number > MAX_ELEMENTS:
         report.add(nodes["matrix"], "matrix", *_limit_problem(number))
     if job.at_once is not None and not is_array_job(job):
-        report.add(nodes["at_once"], "at_once", "has no meaning for a single run", "say matrix or count too")
+        report.add(nodes["at_once"], "at_once", "has no meaning for a single run", "set matrix or count too")
 
 
 def _find_input_problems(job: Job, name: str) -> Iterator[tuple[str, str | None]]:
@@ -112,5 +112,5 @@ def with_count(job: Job, count: int, where: str = "--count") -> Job:
     if not 1 <= count <= MAX_ELEMENTS:
         raise JobError(f"is {count}, must be 1 to {MAX_ELEMENTS}", where)
     if job.matrix:
-        raise JobError("cannot be combined with a matrix", where, "vary one input more, such as repeat=1,2,3")
+        raise JobError("cannot be combined with a matrix", where, "add an input such as repeat=1,2,3")
     return job._replace(count=count)

@@ -56,7 +56,7 @@ def _with_setting(root: YamlNode, setting: str) -> YamlNode:
     path = _split_key(name, where)
     _check_declared(root, path, where)
     if path[0] == "command" and "argv" in root.value:
-        raise JobError("the job has no shell command, but exact words", where, "set argv=[…] instead")
+        raise JobError("the job has exact words (argv), not a shell command", where, "set argv=[…] instead")
     return _with_leaf(root, path, read_setting(text, where), where)
 
 

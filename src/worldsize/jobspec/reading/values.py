@@ -52,7 +52,7 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
     for choice in key.choices:
         if text.lower() == choice.lower():
             return choice
-    what = f"{text!r:.60} is none of the values allowed"
+    what = f"{text!r:.60} is not one of the allowed values"
     report.add(node, path, what, did_you_mean(text, key.choices))
     return None
 
@@ -105,7 +105,7 @@ def read_flag(node: YamlNode, path: str, key: Key, report: Problems) -> bool | N
 def read_path(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
     text = read_text(node, path, key, report)
     if text is not None and is_malformed(text):
-        report.add(node, path, "is no address that can be read", "check its brackets and its port")
+        report.add(node, path, "is not a readable address", "check its brackets and its port")
         return None
     return None if text is None else absolute_path(text, report.base)
 
@@ -146,7 +146,7 @@ def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple
     for index, item in enumerate(node.value):
         place, word = f"{path}[{index}]", _preload_word(item)
         if word:
-            report.add(item, place, f"{word} stands by itself", f"preload: {word}, or a list of modules")
+            report.add(item, place, f"{word} cannot be in a list", f"preload: {word}, or a list of modules")
         elif not isinstance(item.value, str) or not all(part.isidentifier() for part in item.value.split(".")):
             what = f"expected the name of a module, found {value_description(item)}"
             report.add(item, place, what, "as an import names it, such as torch.nn")
@@ -239,7 +239,7 @@ def read_keys(
             report.add(node, join(path, name[:60]), what, did_you_mean(name, keys))
         elif node.value is None:
             if node.line:
-                report.warn(node, join(path, name), "has no value: it counts as absent, and Azure's client refuses it")
+                report.warn(node, join(path, name), "has no value: it is ignored, and Azure's client refuses it")
         else:
             value = readers[key.kind](node, join(path, name), key, report)
             if value is not None:

@@ -52,7 +52,7 @@ def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
         what = f"a character that YAML does not allow: {chr(error.character)!r}"
         raise JobError(what, f"{origin}:{line}") from None
     except (ValueError, OverflowError):
-        raise JobError("not YAML: an escape that is no character", f"{origin}:{loader.line + 1}") from None
+        raise JobError("not YAML: an escape that is not a character", f"{origin}:{loader.line + 1}") from None
     if root is None:
         return YamlNode(None, "", origin, 1, loose)
     return _TreeBuilder(loader, origin, loose).node(root)
@@ -63,7 +63,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
     problem = error.problem or "not YAML"
     place = f"{origin}:{mark.line + 1}" if mark else origin
     if "expected a single document" in (error.context or ""):
-        return JobError("a second document begins here", place, "one file holds one job")
+        return JobError("a second document begins here", place, "a file contains one job")
     column = f", column {mark.column + 1}" if mark else ""
     hint = "YAML is indented with spaces, not tabs" if "'\\t'" in problem else None
     return JobError(f"not YAML{column}: {problem}", place, hint)
@@ -104,7 +104,7 @@ class _TreeBuilder:
 
     def check_tag(self, item: yaml.Node, expected: str) -> None:
         if item.tag != _TAG + expected:
-            raise self.error(item, f"the tag {_short_tag(item.tag)} is not allowed", "a job holds plain values only")
+            raise self.error(item, f"the tag {_short_tag(item.tag)} is not allowed", "a job contains plain values only")
 
     def mapping(self, item: yaml.Node) -> dict[str, YamlNode]:
         self.check_tag(item, "map")
@@ -118,7 +118,7 @@ class _TreeBuilder:
             name = self.key(key)
             line = key.start_mark.line + 1
             if name in own:
-                raise self.error(key, f"the key {name!r:.60} stands twice: here and on line {lines[name]}")
+                raise self.error(key, f"the key {name!r:.60} occurs twice: here and on line {lines[name]}")
             lines[name] = line
             own[name] = self.node(value)._replace(line=0 if self.loose else line)
         return {**merged, **own}
@@ -152,7 +152,7 @@ def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
         return item.value
     kind = tag[len(_TAG) :] if tag.startswith(_TAG) else ""
     if kind not in ("null", "bool", "int", "float"):
-        raise JobError(f"the tag {_short_tag(tag)} is not allowed", where, "a job holds plain values only")
+        raise JobError(f"the tag {_short_tag(tag)} is not allowed", where, "a job contains plain values only")
     try:
         value = getattr(loader, "construct_yaml_" + kind)(item)
     except (ValueError, KeyError, IndexError, OverflowError):

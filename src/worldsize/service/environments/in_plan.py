@@ -93,10 +93,10 @@ def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None
     if not facts.mapped:
         elsewhere = not facts.shared_host and environment.spec.distribute in ("auto", "shared")
         alone = elsewhere and is_node_local(prefix)
-        return f"{prefix} is of this machine alone: no node would see it" if alone else None
+        return f"{prefix} is local to this machine: no node would see it" if alone else None
     if is_mapped(prefix, facts.mapped) and to_node_path(prefix, facts.mapped) == prefix:
         return None
-    return f"the nodes would not find it as {prefix}: an environment holds its own path"
+    return f"the nodes would not find it as {prefix}: an environment contains its own path"
 
 
 def with_activation(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:

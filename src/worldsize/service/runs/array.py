@@ -45,7 +45,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
                     f"cannot be read: {error.strerror or error}", array_file(self.paths.root)
                 ) from None
         if self._array is None:
-            raise NotFound("it is no array of runs (yet)", self.paths.root)
+            raise NotFound("it is not an array (yet)", self.paths.root)
         return self._array
 
     common = array

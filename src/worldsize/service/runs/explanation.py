@@ -60,7 +60,7 @@ def _with_line_number(link: Link) -> Link:
         return link
     try:
         return link._replace(line=_lines_before(link.file, link.offset) + 1)
-    except StorageError:  # it was removed meanwhile
+    except StorageError:  # it was removed in the meantime
         return link
 
 

@@ -115,10 +115,10 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
         lines += ["", f"last lines {whose} ({log}):"]
         lines += ["  | " + line for line in data["last_lines"]]
     if data["others"]:
-        lines += ["", "the others:"]
+        lines += ["", "other ranks:"]
         lines += ["  " + line for line in data["others"]]
     if data["rank"] is not None:
-        lines += ["", f"all of it: worldsize logs {run_id} --rank {data['rank']}"]
+        lines += ["", f"full log: worldsize logs {run_id} --rank {data['rank']}"]
     return [without_colours(line) for line in lines]
 
 

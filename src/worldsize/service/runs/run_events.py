@@ -63,8 +63,8 @@ def _client_events(paths: RunPaths) -> Iterator[RunEvent]:
     if is_number(created):
         yield RunEvent(float(created or 0), CLIENT, "created", "the run was created", {})
     for path, kind, text in (
-        (paths.handle, "submitted", "its compute has it"),
-        (paths.cancel, "cancel", "somebody asked to cancel it"),
+        (paths.handle, "submitted", "its compute has accepted it"),
+        (paths.cancel, "cancel", "a cancel was requested"),
     ):
         moment = _changed(path)
         if moment is not None:
@@ -133,7 +133,7 @@ def _started(fields: dict[str, Any]) -> str:
 
 
 def _exited(fields: dict[str, Any]) -> str:
-    after = ", told to end" if fields["stopped"] else ""
+    after = ", asked to end" if fields["stopped"] else ""
     return f"{ranks_text(fields['ranks'])} ended with code {fields['code']}{after}"
 
 
@@ -147,12 +147,12 @@ def _clock(fields: dict[str, Any]) -> str:
 
 
 def _compared(fields: dict[str, Any]) -> str:
-    there = "is there" if fields["found"] else "is not there, either"
+    there = "exists" if fields["found"] else "does not exist either"
     return f"{fields['what']} {fields['name']}, which a rank of another node did not find, {there}"
 
 
 def _stuck(fields: dict[str, Any]) -> str:
-    return f"the run has stood still for {fields['seconds']:.0f} s ({fields['standing']}): {fields['sentence']}"
+    return f"the run has made no progress for {fields['seconds']:.0f} s ({fields['standing']}): {fields['sentence']}"
 
 
 _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -166,7 +166,7 @@ _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "kernel": lambda fields: f"its kernel: {fields['text']}",
     "notice": lambda fields: f"notice: {fields['text']}",
     "stuck": _stuck,
-    "resumed": lambda fields: "the run goes on: there are signs of life again",
+    "resumed": lambda fields: "the run continues: there are signs of life again",
     "unjoined": lambda fields: f"has not joined: {fields['text']}",
     "agent_ended": lambda fields: "agent ended",
 }

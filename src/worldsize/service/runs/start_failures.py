@@ -94,7 +94,7 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
     if killed and status.started is not None and not any(map(_ENDED_ON_TERM.match, batch)):
         return status  # all agents were killed, and at least one of them had begun
     if status.reason in _UNINFORMATIVE_REASONS and not (found and found.certain) and is_disk_full(paths.root):
-        what = "no rank was started: no space left where the run directory lies (%s)"
+        what = "no rank was started: no space left on the run directory's file system (%s)"
         return _with_failure(status, Reason.STORAGE, what % paths.root)
     if found and (found.certain or status.reason in _UNINFORMATIVE_REASONS):
         return _with_failure(status, found.reason, f"no rank was started: {found.words}")
@@ -183,7 +183,7 @@ def find_start_failure(batch: Sequence[str], log: Callable[[int], Sequence[str]]
 
 def _unreached_failure(why: dict[str, str]) -> StartFailure:
     nodes = ",".join(why)
-    what = "srun could not start anything on %s: %s (to do without: slurm.exclude: %s)"
+    what = "srun could not start anything on %s: %s (to exclude it: slurm.exclude: %s)"
     return StartFailure(Reason.NODE_FAILURE, what % (nodes, "; ".join(dict.fromkeys(why.values())), nodes))
 
 
@@ -195,7 +195,7 @@ def _agent_exit_failure(node: str, code: int, batch: Sequence[str], said: Sequen
     if code == REPLACEABLE_EXIT_CODE:
         return StartFailure(
             Reason.ENVIRONMENT,
-            "; ".join(_agent_words(said)) or f"somebody else could replace what ranks execute on {node}",
+            "; ".join(_agent_words(said)) or f"another user could replace what ranks execute on {node}",
         )
     if code in _NO_PROGRAM and said:
         shown = _SHELL.match(said[-1])

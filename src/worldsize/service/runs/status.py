@@ -132,7 +132,7 @@ def fold_observation(
     if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
         paths = current
         if observation.ending:
-            what = f"put back into the queue, once its former start has ended ({observation.message})"
+            what = f"put back into the queue, once its previous attempt has ended ({observation.message})"
             observation = observation._replace(phase="queued", message=what)
     elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_recent(paths.attempt_dir):
         observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before

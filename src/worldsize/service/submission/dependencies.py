@@ -29,7 +29,7 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
         if status.final:
             if status.state != RunState.SUCCEEDED and not any_end:
                 what = f"{run.id} is {status.state}, so this run would never start"
-                raise UsageError(what, "--after", f"start that one again, or say --after-any {paths.run_id}")
+                raise UsageError(what, "--after", f"start that one again, or use --after-any {paths.run_id}")
             continue
         handle = read_native_handle(run.paths)
         if handle is None:
@@ -45,5 +45,5 @@ def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
     able = "after" in planned.compute.capabilities
     for after in request.after:
         if not able or any(handle["type"] != kind for handle in after.handles):
-            what = f"{after.run_id} is where a run that goes to {planned.plan.compute} cannot wait for it"
+            what = f"{after.run_id} is on another compute: a run on {planned.plan.compute} cannot wait for it"
             raise UsageError(what, "--after", f"wait here: worldsize wait {after.run_id} && worldsize run …")

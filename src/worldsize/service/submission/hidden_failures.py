@@ -41,7 +41,7 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
             CheckResult("notice", what, origins.of("command"), "begin it with set -o pipefail;", id="hidden-failure")
         )
     if "&" in hidden and not re.search(r"\bwait\b", job.command):
-        what = f"`{hidden['&']}` is ended as soon as the command's last program has ended"
+        what = f"`{hidden['&']}` is terminated as soon as the command's last program has ended"
         found.append(CheckResult("notice", what, origins.of("command"), "end it with wait", id="hidden-failure"))
     return found
 

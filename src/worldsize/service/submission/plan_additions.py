@@ -74,8 +74,8 @@ def with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str,
     preload = job.preload or configured
     name = plain_script(job.code, plan.argv) if preload == ("auto",) and job.code is not None else ""
     if name:
-        return plan._replace(start=RankStart(reason=f"{name} imports at its top nothing that is known to be safe"))
+        return plan._replace(start=RankStart(reason=f"{name} imports no module at its top that is known to be safe"))
     wing = find_module("wings.warm_start.decision")
     if wing is None:
-        return plan._replace(start=RankStart(reason="this installation is without `warm_start`"))
+        return plan._replace(start=RankStart(reason="this installation lacks `warm_start`"))
     return plan._replace(start=wing.rank_start(job, plan, preload, image, facts.shared_host))

@@ -99,9 +99,9 @@ def _code(job: Job, origins: KeyOrigins) -> list[CheckResult]:
     elif os.path.exists(job.code):
         what, hint = f"{job.code} is not a directory", "name the directory that holds the script"
     else:
-        what, hint = f"no such directory: {job.code}", "mend `code:`, which is relative to the job file"
+        what, hint = f"no such directory: {job.code}", "correct `code:`, which is relative to the job file"
         if origins.of("code") == "--code":
-            hint = "mend --code, which is relative to the current directory"
+            hint = "correct --code, which is relative to the current directory"
     return [CheckResult("error", what, origins.of("code"), hint)]
 
 
@@ -144,7 +144,7 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
         return _outside(job, script, origins)
     hint = "the command runs in the snapshot of `code:`; name the script relative to it"
     if job.code is None:
-        hint = "say `code: .` to have the job file's directory snapshotted, and run there"
+        hint = "set `code: .` to snapshot the job file's directory and run there"
     return [CheckResult("error", f"script not found: {script} (looked in {looked})", origins.of("command"), hint)]
 
 
@@ -156,12 +156,12 @@ def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
     path = os.path.normpath(os.path.join(job.code, script))
     above = os.path.commonpath((job.code, path))
     inside = os.path.relpath(path, above)
-    hint = f"name a directory that holds it in `code:` ({above}), and the script relative to that: {inside}"
+    hint = f"name a directory that contains it in `code:` ({above}), and the script relative to that: {inside}"
     if job.source == "command line":
         said = above if origins.of("code") == "--code" else os.path.relpath(above, job.code)
         command = shlex.join(inside if word == script else word for word in job.argv)
-        hint = f"name a directory that holds it: --code {shlex.quote(said)} -- {command}"
-    what = f"{script} lies outside of the code directory, {job.code}: a run has a snapshot of that alone"
+        hint = f"name a directory that contains it: --code {shlex.quote(said)} -- {command}"
+    what = f"{script} is outside the code directory, {job.code}: a run has a snapshot of that directory only"
     return [CheckResult("error", what, origins.of("command"), hint)]
 
 
@@ -177,7 +177,7 @@ def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
         if build.get("path") and build.get("dockerfile_path"):
             named["environment.build.dockerfile_path"] = os.path.join(build["path"], build["dockerfile_path"])
     return [
-        CheckResult("error", f"no such file or directory: {path}", origins.of(key), "mend it, or leave it out")
+        CheckResult("error", f"no such file or directory: {path}", origins.of(key), "correct it, or leave it out")
         for key, path in named.items()
         if isinstance(path, str) and not is_remote(path) and not os.path.exists(path)
     ]
@@ -222,7 +222,7 @@ def _rank_variables(job: Job, plan: Plan, origins: KeyOrigins) -> list[CheckResu
             f"{name} is a rank variable: the plan makes it {expected}, the job {wanted[name]}",
             origins.of("environment_variables." + name),
             "leave it out: {}".format(
-                "no one value is right for every rank" if expected == UNSET else "every rank gets the right value"
+                "no single value is right for every rank" if expected == UNSET else "every rank gets the right value"
             ),
         )
         for name, expected in contradictions(plan, wanted)

@@ -45,7 +45,7 @@ def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResu
 
     run = None if is_fetched(path) else run_that_keeps(path, os.environ)
     if run is not None:
-        what = f"{path} has not been fetched from where run {run.id} has left it"
+        what = f"{path} has not been fetched from run {run.id}"
         yield CheckResult("error", what, origins.of(f"inputs.{name}.path"), f"worldsize fetch {run.id}")
 
 
@@ -54,12 +54,12 @@ def _check_local(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
     if not os.path.exists(path):
         what, hint = f"no such file or directory: {path}", None
     elif not os.access(path, os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK):
-        what, hint = f"cannot be read: {path}", "mend its permissions"
+        what, hint = f"cannot be read: {path}", "correct its permissions"
     elif value.type == "uri_file" and os.path.isdir(path):
-        what, hint = f"is a directory, but the input's type is uri_file: {path}", "say type: uri_folder"
+        what, hint = f"is a directory, but the input's type is uri_file: {path}", "set type: uri_folder"
     elif value.type == "uri_folder" and not os.path.isdir(path):
         what = f"is a file, but the input's type is uri_folder: {path}"
-        return type_mismatch(name, what, "say type: uri_file", origins)
+        return type_mismatch(name, what, "set type: uri_file", origins)
     else:
         return []
     return [CheckResult("error", what, at, hint)]
@@ -92,17 +92,17 @@ def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[Che
     """Findings about data that is fetched: its checksum, and its size."""
     at = origins.of(f"inputs.{name}.sha256")
     if value.sha256 is not None and not _SHA256.fullmatch(value.sha256):
-        yield CheckResult("error", "is no checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")
+        yield CheckResult("error", "is not a checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")
     elif value.sha256 and value.path and os.path.isdir(value.path):
-        yield CheckResult("error", "is of a file, and the input is a directory", at, "leave it out")
+        yield CheckResult("error", "is for files, and the input is a directory", at, "leave it out")
     at = origins.of(f"inputs.{name}.max_size")
     if value.max_size is None:
         return
     if bytes_of(value.max_size) is None:
-        yield CheckResult("error", f"is no size: {value.max_size:.40}", at, EXAMPLE)
+        yield CheckResult("error", f"is not a size:  {value.max_size:.40}", at, EXAMPLE)
     elif not is_remote(value.path or ""):
         yield CheckResult(
-            "notice", "is of what is fetched, and the input is read in place", at, "leave it out", id="input-mode"
+            "notice", "is for downloads, and the input is read in place", at, "leave it out", id="input-mode"
         )
 
 
@@ -118,5 +118,5 @@ def _check_mode(name: str, value: Input, path: str, job: Job, origins: KeyOrigin
         reader = find_provider("node_disk")
         why = reader.try_read_only([path]) if reader else ""
         if why:
-            what = f"not read-only on this machine, nor where a node is like it: {why}"
+            what = f"not read-only on this machine, nor on similar nodes: {why}"
             yield CheckResult("notice", what, at, id="input-mode")

@@ -155,7 +155,8 @@ def _share_with_group(paths: RunPaths, progress: Progress) -> None:
     closed = closed_parent(paths)
     if closed:
         progress.notice(
-            f"share: the group cannot enter {closed} (name a runs_dir that it can: worldsize.toml)", "group-access"
+            f"share: the group cannot enter {closed} (name a runs_dir that it can enter: worldsize.toml)",
+            "group-access",
         )
 
 
@@ -223,7 +224,8 @@ def left_out_error(code: str, script: str) -> JobError:
     if found:
         return JobError(what, " or ".join(found), "take it out of the ignore file")
     hint = (
-        "move it out of directories that are never code: environments, caches, results, and outputs and logs of a run"
+        "move it out of directories that are never part of the code: environments, caches, results, and "
+        "outputs and logs of a run"
     )
     return JobError(what, os.path.join(code, script), hint)
 

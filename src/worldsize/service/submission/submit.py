@@ -132,7 +132,7 @@ def refuse_array_rehearsal(job: Job) -> None:
     """JobError for an array whose runs would be rehearsals."""
     if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
-        raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and say --set inputs.NAME=VALUE")
+        raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and use --set inputs.NAME=VALUE")
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:

@@ -200,15 +200,15 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:
-        why = f"a token is sent for no run but yours, and of its directory: {danger}"
-        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
+        why = f"a token is sent only for your own runs, and for this run's directory: {danger}"
+        return UnreachableCompute(name, why, f"the user who started it can query it: worldsize status {directory}")
     handle = handle or {}
     config = load_config(config_directory(), environ)
     fitting = [each for each in config.computes.values() if each.type == "azureml" and _fits(each, handle)]
     fitting.sort(key=lambda each: each.name != name)
     if not fitting:
-        why = "no compute that is configured here has its workspace (%.100s)" % handle.get("workspace_name")  # noqa: UP031
-        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
+        why = "no configured compute has its workspace (%.100s)" % handle.get("workspace_name")  # noqa: UP031
+        hint = f"run this where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
         return UnreachableCompute(name, why, hint)
     return AzureCompute(fitting[0], config.home, environ)
 

@@ -149,7 +149,7 @@ def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob
             return IGNORED, unused[0].what
         if planned.environment.image is None:
             built = any(said.get(each) for each in ("conda_file", *OURS)) if said else False
-            text = "what stands beside it is used, without the image"
+            text = "its other keys are used, without the image"
             return (IGNORED, text) if built else (MAPPED, _environment_text(planned))
     return KEPT, ""
 
@@ -157,7 +157,7 @@ def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob
 def _environment_text(planned: PlannedJob | None) -> str:
     """What the ranks run in, in words."""
     if planned is None:
-        return "what [environment_map] says, else the current Python"
+        return "the environment in [environment_map], else the current Python"
     found = planned.environment
     if found is None or (found.prefix is None and not found.image and not found.archive):
         return "the command runs in the current Python; [environment_map] names another environment"
@@ -173,14 +173,14 @@ def _distribution_row(name: str, job: Job) -> tuple[str, str]:
 
 def _service_row(name: str, job: Job) -> tuple[str, str]:
     if name in service_plans(job):
-        return KEPT, "starts beside the first rank; `status` shows its address"
+        return KEPT, "starts next to the first rank; `status` shows its address"
     return IGNORED, "does not start here; `worldsize shell` opens a shell on a node"
 
 
 def _input_row(name: str, inner: str, job: Job, config: Config) -> tuple[str, str]:
     value = job.inputs.get(name)
     if isinstance(value, str) and value.startswith("azureml:"):
-        return KEPT, "this very text: only `path:` of a mapping names data"
+        return KEPT, "the literal text: only `path:` of a mapping names data"
     if not isinstance(value, Input) or inner != "path":
         return KEPT, ""
     said = value.path or ""

@@ -58,7 +58,7 @@ def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) 
         if value is None:
             continue
         if is_reference(value):
-            report.add(node, shown, f"stands for another name of Azure's: {value:.80}", "say what it means here")
+            report.add(node, shown, f"is another name of Azure: {value:.80}", "map it here")
         tables.setdefault(table, {})[name] = value
     return tables
 
@@ -137,7 +137,7 @@ def reference_problem(reference: str) -> tuple[str, str]:
     words = _datastore_words(reference)
     name, value = ("/".join(words[:2]), "/a/directory") if words else (next(_spellings(reference)) or "NAME", "/a/path")
     line = f'"{name}" = "{value}"'
-    hint = f"say where it is: {line} in [azure.data] of worldsize.toml; or name a local path"
+    hint = f"map it: {line} in [azure.data] of worldsize.toml; or name a local path"
     return f"{shown} cannot be read here", hint
 
 

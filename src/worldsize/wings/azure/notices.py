@@ -13,7 +13,7 @@ from worldsize.wings.azure.mappings import compute_name
 SERVICE_ONLY: Mapping[str, str] = {
     "properties": "only the service reads it; the record keeps it",
     "resources.instance_type": "the service's size of machines; nodes are those of the compute",
-    "resources.docker_args": "of the service's container",
+    "resources.docker_args": "for the service's container",
     "resources.locations": "regions of the service",
     "resources.max_instance_count": "the service's scaling; the run has instance_count nodes",
     "resources.properties": "only the service reads it",

@@ -19,8 +19,8 @@ _EXAMPLES = """examples:
   worldsize import job.slurm > job.yml                  then: worldsize run job.yml --dry-run
   worldsize run job.slurm                               no job file needed: the script runs as it is
 
-The job file keeps the script: it names the file, or, for standard input, holds its text. What its #SBATCH lines say in
-the words of a job file stands there too, to be changed; the rest holds as the script says it. Nothing is executed."""
+The job file keeps the script: it names the file, or, for standard input, holds its text. #SBATCH lines that
+a job file has keys for become keys, to be changed; the others stay in the script. Nothing is executed."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def job_text(imported: ImportedJob, source: str) -> str:
     lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]
     lines.append("# The script runs as it is. Keys here win over its #SBATCH lines.")
     if imported.left:
-        lines.append("# In the script alone:")
+        lines.append("# In the script only:")
     for option in imported.left:
         value = "" if option.value is None else "=" + option.value
         lines.append(f"#   line {option.line}: --{option.name}{_comment_text(value)}")

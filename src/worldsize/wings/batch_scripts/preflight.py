@@ -71,10 +71,10 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
                 "notice", f"--{name}: {_OWN_NOTICES[name]}", _line_origin(job, script.line(name)), id="batch-option"
             )
     if script.value("export") in ("NONE", "NIL"):
-        what = f"--export={script.value('export')}: the script sees this shell's variables all the same"
+        what = f"--export={script.value('export')}: the script sees this shell's variables anyway"
         yield CheckResult("notice", what, _line_origin(job, script.line("export")), id="batch-option")
     for option in script.foreign:
-        what = f"--{option.name} is no option of sbatch's own: without effect on virtual nodes"
+        what = f"--{option.name} is not an option of sbatch: without effect on virtual nodes"
         yield CheckResult("notice", what, _line_origin(job, option.line), option_hint(option.name), id="batch-option")
     others = {*_HONOURED, *_OWN_NOTICES, "export", *(option.name for option in script.foreign)}
     idle = [name for name in names if name not in others]
@@ -120,5 +120,5 @@ def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
             known = os.sep in path and UNKNOWN not in path
             if known and not os.path.exists(os.path.join(job.code or "", path)):
                 what = f"no such file on this machine: {seen.words[1]}"
-                hint = "`set -e` ends the script there" if strict else "the script goes on"
+                hint = "`set -e` ends the script there" if strict else "the script continues"
                 yield CheckResult("notice", what, _line_origin(job, seen.line), hint, id="batch-script")

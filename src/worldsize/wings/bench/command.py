@@ -42,8 +42,8 @@ _EXAMPLES = """examples:
   worldsize bench launch -w 1x4                         worldsize and every launcher found here
   worldsize bench resnet50 -w 4x8 --compute lab --against before/result.json
 
-What is measured is written to a directory as soon as it is known: result.json, result.csv, scaling.svg and .png,
-report.html. The same command with --to DIR goes on where it was left.
+Results are written to a directory as soon as they are measured: result.json, result.csv, scaling.svg and .png,
+report.html. The same command with --to DIR continues where it stopped.
 
 The exit code is 0, 1 where a run failed, 2 for a mistake in the words or the job, 130 after a Ctrl-C."""
 
@@ -58,15 +58,15 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-w", "--worlds", metavar="WORLDS", help="N nodes × M ranks per node, such as 1x1,1x2,2x2; M alone: one node"
     )
-    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: as the job or configuration says)")
+    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: from the job or configuration)")
     set_completer(compute, complete_computes)
     parser.add_argument(
         "--environment", metavar="NAME", help="the environment of the ranks, as `environment:` of a job"
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel a run after so long")
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel a run after this time")
     parser.add_argument("--to", metavar="DIR", help="where the result is written (default: bench-WHAT-<time> here)")
-    parser.add_argument("--against", metavar="FILE", help="compare with a former result.json, or its directory")
+    parser.add_argument("--against", metavar="FILE", help="compare with an earlier result.json, or its directory")
     parser.add_argument("--dry-run", action="store_true", help="print the runs; start nothing")
     add_output_option(parser)
     for kind, benchmark in _benchmarks():
@@ -86,7 +86,7 @@ def bench(options: argparse.Namespace) -> int:
     kind = _kind_of(options.what, options.words)
     _refuse_options_of_others(options, kind)
     if options.dry_run and options.output == "json":
-        raise UsageError("what would run is shown as text alone", "--dry-run", "leave -o json out")
+        raise UsageError("the runs are shown as text only", "--dry-run", "leave -o json out")
     config = load_current_config()
     against = read_result(options.against) if options.against else None
     worlds = _worlds(options, config, kind)
@@ -165,7 +165,7 @@ def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
     if what.endswith((".yml", ".yaml", ".py")) or os.sep in what:
         raise missing_file_error(what)
     kinds = ", ".join(kind for kind in KINDS if kind != _JOB)
-    raise UsageError(f"{what!r:.100} is no benchmark", None, f"{kinds}, or a job file that exists")
+    raise UsageError(f"{what!r:.100} is not a benchmark", None, f"{kinds}, or a job file that exists")
 
 
 def _worlds(options: argparse.Namespace, config: Config, kind: str) -> tuple[World, ...]:

@@ -36,7 +36,7 @@ def locked_directory(path: str) -> Generator[None, None, None]:
     try:
         _lock(descriptor, path)
         if os.listdir(descriptor) and not os.path.lexists(os.path.join(path, RESULT)):
-            raise UsageError("holds other files than a benchmark's", path, _OTHER_DIRECTORY)
+            raise UsageError("contains files that are not a benchmark's", path, _OTHER_DIRECTORY)
         yield
     finally:
         if is_new and not os.listdir(descriptor):

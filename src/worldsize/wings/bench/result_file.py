@@ -42,14 +42,14 @@ def read_result(path: str) -> BenchResult:
     except NewerFormat as error:
         raise UsageError(error.what, path, error.hint) from None
     except PARSE_ERRORS as error:
-        raise UsageError(f"is no result of a benchmark: {error!s:.200}", path, _HINT) from None
+        raise UsageError(f"is not a result of a benchmark: {error!s:.200}", path, _HINT) from None
 
 
 def _parse(value: Any) -> BenchResult:
     require_version(value, RESULT_VERSION, "result of a benchmark")
     result = check_fields(tuple_of(BenchResult, value))
     if not all(len(row) == 2 for row in (*result.hardware, *result.software)):
-        raise ValueError("a row of hardware or software is no pair")
+        raise ValueError("a row of hardware or software is not a pair")
     for measurement in result.measurements:
         _check(measurement)
     return result
@@ -59,7 +59,7 @@ def _check(measurement: Measurement) -> None:
     """Refuse what no benchmark could have measured."""
     world = measurement.world
     if world.nodes < 1 or world.ranks_per_node < 1:
-        raise ValueError(f"{world} is no world size")
+        raise ValueError(f"{world} is not a world size")
     numbers = (measurement.rate, measurement.seconds, measurement.held, *measurement.rates, measurement.gpus)
     if any(number is not None and number < 0 for number in numbers):
         raise ValueError(f"a figure of {world} is below 0")

@@ -95,7 +95,9 @@ class Session(NamedTuple):
             job = apply_overrides(job, self.settings)
         what = _not_one_training(job)
         if what is not None:
-            raise UsageError(f"{what} cannot be measured world by world", job.source, "name a job of one training")
+            raise UsageError(
+                f"{what} cannot be measured world by world", job.source, "name a job with a single training"
+            )
         options = dict.fromkeys(("resources.instance_count", "distribution.process_count_per_instance"), "-w")
         origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings), **self.options})
         return SubmissionRequest(
@@ -140,7 +142,7 @@ class Session(NamedTuple):
         if end.interrupted is not None:
             raise Interrupted(result, end.interrupted)
         if is_mute and world != self.worlds[-1] and not _has_rate(result):
-            report("the worlds after it are not run: their output would lack the value, too")
+            report("the worlds after it are not run: their output would lack the value as well")
             raise Interrupted(result, 1)
         return result
 
@@ -155,7 +157,7 @@ class Session(NamedTuple):
             run = Run(paths, self.environ)
             world = len(run.plan.nodes), run.plan.world_size
         except WorldsizeError:
-            return None  # it was removed meanwhile: the world is measured again
+            return None  # it was removed in the meantime: the world is measured again
         return run if world == (known.world.nodes, known.world.ranks) else None
 
 
@@ -173,7 +175,7 @@ def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
     of which the person has to say how many nodes to use."""
     settings = config.computes[compute]
     if settings.type != LOCAL:
-        raise UsageError(f"which worlds of {compute} are to be measured?", "-w", "-w 1x1,1x2,2x2, say")
+        raise UsageError(f"no worlds named to measure on {compute}", "-w", "-w 1x1,1x2,2x2, say")
     from worldsize.compute.local.reports import gpu_count
 
     gpus = gpu_count() if settings.gpus_per_node is None else settings.gpus_per_node
@@ -195,7 +197,7 @@ def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
         made = World(len(planned.plan.nodes), len(planned.plan.nodes[0].ranks))
         if (made.nodes, planned.plan.world_size) != (world.nodes, world.ranks):
             what = f"the job makes {made} of {world}"
-            raise UsageError(what, request.job.source, "leave its nodes and processes to -w")
+            raise UsageError(what, request.job.source, "set its nodes and processes with -w")
         for text in map(format_notice, planned.notices):
             if text not in told:
                 told.add(text)
@@ -249,7 +251,7 @@ def _check_nodes(run: Run) -> None:
     """WorldsizeError for a run that went on without some of its nodes: it is of another world then."""
     lost = sorted({node for record in read_exits(run.paths, len(run.plan.nodes)) for node in record.without})
     if lost:
-        raise WorldsizeError(f"it went on without node {', '.join(map(str, lost))}: this is another world")
+        raise WorldsizeError(f"it continued without node {', '.join(map(str, lost))}: this is another world")
 
 
 def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:

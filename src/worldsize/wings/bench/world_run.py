@@ -68,7 +68,7 @@ class WorldRun:
             end = self._end_of(run, status)
         except DetachRequest as detached:
             line.clear()
-            report("", f"detached: {run.id} goes on; the same command with --to takes it up again")
+            report("", f"detached: {run.id} continues; the same command with --to resumes")
             return RunEnd(self._world, run, None, "", detached.code)
         finally:
             line.clear()

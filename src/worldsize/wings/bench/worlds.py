@@ -35,7 +35,7 @@ def parse_worlds(text: str) -> tuple[World, ...]:
     worlds = [_parse_world(part) for part in parts]
     twice = next((world for world in worlds if worlds.count(world) > 1), None)
     if twice is not None:
-        raise UsageError(f"{twice} stands there twice", "-w", "name each world once")
+        raise UsageError(f"{twice} occurs twice", "-w", "name each world once")
     return tuple(sorted(worlds, key=lambda world: (world.ranks, world.nodes)))
 
 

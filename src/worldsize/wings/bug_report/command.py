@@ -26,19 +26,19 @@ _EXAMPLES = """examples:
   worldsize bugreport                               of the latest run that was started from this directory
   worldsize bugreport 417k --to /tmp/report.tar.gz
 
-The archive holds the run's records and plan, what its agents noted, the ends of its logs, and versions and facts of
+The archive holds the run's records and plan, its agents' notes, the ends of its logs, and versions and facts of
 this machine; no code, no outputs, no inputs. Secrets are masked as far as worldsize knows them, and your home is
-written ~. Names of hosts and of the user, paths, the command and what the ranks printed are in it: look through it
+written ~. Names of hosts and of the user, paths, the command and the ranks' output are in it: read it
 before you send it."""
 
-_README = """A report about the run {run} of worldsize.
+_README = """A report about the worldsize run {run}.
 
 machine.json   versions, and facts of the machine on which this report was made
-run/           of the run's directory: its job, record, plan and result, what its agents noted (events, exit, errors),
+run/           of the run's directory: its job, record, plan and result, its agents' notes (events, exit, errors),
                and the ends of its logs. Code, outputs and inputs are not in it.
 
-Secrets are masked (***) as far as worldsize knows them by name, by shape or as the job's own. What ranks print may hold
-others. Names of hosts and of the user, paths, the command and its output are in it: look through it before you send it.
+Secrets are masked (***) as far as worldsize knows them by name, by shape or as the job's own. The ranks' output may
+contain others. Names of hosts and of the user, paths, the command and its output are in it: read it before you send it.
 """
 
 
@@ -55,7 +55,7 @@ def make_report(options: argparse.Namespace) -> int:
     files = dict(report_files(run))
     _write_archive(path, f"worldsize-{run.id}", files)
     size = bytes_text(os.stat(path).st_size)
-    report(f"{count_text(len(files), 'file')}, {size}: look through them before you send them (tar -xzf, README.txt)")
+    report(f"{count_text(len(files), 'file')}, {size}: read them before you send them (tar -xzf, README.txt)")
     show(path)
     return 0
 
@@ -104,6 +104,6 @@ def _write_archive(path: str, top: str, files: dict[str, str]) -> None:
         finally:
             os.close(descriptor)
     except FileExistsError:
-        raise UsageError("is there already", path, "name another file: --to FILE.tar.gz") from None
+        raise UsageError("exists already", path, "name another file: --to FILE.tar.gz") from None
     except OSError as error:
         raise storage_error(error, path) from None

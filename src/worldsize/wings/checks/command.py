@@ -22,31 +22,31 @@ from worldsize.common.named_tuple import Any
 _EXAMPLES = """examples:
   worldsize check job.yml                      the nodes that the job would get, and its script
   worldsize check train.py -w 2x4              a script without a job file
-  worldsize check --compute lab -w 4x1         nodes alone
-  worldsize check job.yml --only gpu,network   these rows alone, by id or by what stands before the dot
-  worldsize check job.yml --exclude-bad        then submit the job, on other nodes than those that are bad
+  worldsize check --compute lab -w 4x1         only nodes
+  worldsize check job.yml --only gpu,network   only these rows, by id or by the part before the dot
+  worldsize check job.yml --exclude-bad        then submit the job, without the bad nodes
 
-The exit code is 0 where nothing is bad, 1 where something is, 2 for a mistake in the job or the words;
+The exit code is 0 if nothing is bad, 1 if something is, 2 for a mistake in the job or the words;
 with --exclude-bad it is 0 once the job is submitted."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "worldsize check [options] [JOB.YML | SCRIPT.PY | -- COMMAND …]"
-    job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file, or a script; none: nodes alone")
+    job = parser.add_argument("job", nargs="?", metavar="JOB.YML", help="the job file, or a script; none: only nodes")
     set_completer(job, complete_job_files)
-    parser.add_argument("--code", metavar="DIR", help="with a command after --: where its code is (default: here)")
+    parser.add_argument("--code", metavar="DIR", help="with a command after --: its code directory (default: here)")
     parser.add_argument("-w", "--world", metavar="NxM", help="N nodes × M processes per node")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key", dest="sets")
-    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: as the job or configuration says)")
+    compute = parser.add_argument("--compute", metavar="NAME", help="where (default: from the job or configuration)")
     set_completer(compute, complete_computes)
-    for option, meaning in (("--only", "check nothing but this"), ("--skip", "do not check this")):
+    for option, meaning in (("--only", "check only this"), ("--skip", "skip this check")):
         rows = parser.add_argument(
             option, action="append", default=[], metavar="ROW", help=f"{meaning}; may be repeated"
         )
         set_completer(rows, complete_rows)
-    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel the check after so long")
-    parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the nodes that are bad")
+    parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", help="cancel the check after this time")
+    parser.add_argument("--exclude-bad", action="store_true", help="then submit the job without the bad nodes")
     parser.add_argument(
         "--dry-run", action="store_true", help="print the run that would check the nodes; start nothing"
     )
@@ -112,7 +112,7 @@ def _submit_job(request: Any, planned: Any, found: Any) -> str | None:
 
     everywhere = found.bad_everywhere()
     if everywhere:
-        report_message(f"not submitted: {', '.join(everywhere)} would be as bad on other nodes")
+        report_message(f"not submitted: {', '.join(everywhere)} would be bad on other nodes as well")
         return None
     settings = request.config.computes[planned.plan.compute]
     job = without_nodes(request.job, found.bad_nodes(), planned.compute, settings)

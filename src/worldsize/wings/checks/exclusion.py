@@ -61,7 +61,7 @@ def _scheduler_name(host: str, names: Sequence[str]) -> str:
     short = [name for name in names if name.lower().partition(".")[0] == wanted.partition(".")[0]]
     if len(short) == 1:
         return short[0]
-    raise UsageError(f"the scheduler knows no node {host}", WHERE, "`worldsize nodes` lists those that it knows")
+    raise UsageError(f"the scheduler does not know node {host}", WHERE, "`worldsize nodes` lists those that it knows")
 
 
 def _items(value: object) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
         raise CheckFailed(_TIMED_OUT)
     except DetachRequest as detached:
         line.clear()
-        report("", f"detached: {run.id} goes on")
+        report("", f"detached: {run.id} continues")
         raise CheckFailed(detached.code) from None
     finally:
         line.clear()
@@ -110,5 +110,5 @@ def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
         if row.verdict == "bad":
             report(f"bad: {row.id}: {': '.join(word for word in (row.node, row.what, row.value) if word)}")
     if status.state == RunState.SUCCEEDED:
-        report("its nodes have written no record: they run another version of worldsize, or its files cannot be seen")
+        report("its nodes have written no record: they run another version of worldsize, or do not see its files")
     return _CANCELLED if status.state == RunState.CANCELLED and status.exit_code == _CANCELLED else 1

@@ -33,7 +33,7 @@ def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
     left_out = _ids_of(skip, "--skip")
     found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
     if not found:
-        raise UsageError("nothing is left to look at", "--skip", "skip less, or ask for other rows")
+        raise UsageError("no row is left to check", "--skip", "skip less, or ask for other rows")
     return found
 
 

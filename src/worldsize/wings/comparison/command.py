@@ -26,7 +26,7 @@ def diff(options: argparse.Namespace) -> int:
     from worldsize.wings.comparison.compare import compare
 
     if options.old is None:
-        raise UsageError("diff wants two runs, or one for the latest to be compared with", None, _latest_two_hint())
+        raise UsageError("diff needs two runs, or one to compare with the latest", None, _latest_two_hint())
     found = compare(find_run(options.old).paths, find_run(options.new).paths)
     if options.output == "json":
         show_json(found)

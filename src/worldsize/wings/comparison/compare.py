@@ -77,7 +77,7 @@ def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]
 def _check_record(value: Any) -> Mapping[str, Any]:
     require_version(value, RECORD_VERSION, "record")
     if not isinstance(value.get("environment", {}), Mapping):
-        raise ValueError("its environment is no mapping")
+        raise ValueError("its environment is not a mapping")
     return cast("Mapping[str, Any]", value)
 
 
@@ -106,5 +106,5 @@ def _manifest(paths: RunPaths) -> Mapping[str, Any]:
 def _check_manifest(value: Any) -> dict[str, Any]:
     require_version(value, MANIFEST_VERSION, "manifest of the code")
     if not isinstance(value["files"], dict) or not all(isinstance(each, list) for each in value["files"].values()):
-        raise ValueError("it is no manifest of the code")
+        raise ValueError("it is not a manifest of the code")
     return dict(value)

@@ -143,7 +143,7 @@ class CallKinds:
         ignored, weights = argument(made, "ignore_index"), argument(made, "weight")
         if name in _WEIGHTED and found == MEAN and (ignored is not None or weights is not None or _has_place(made)):
             what = "the targets that count" if ignored is not None else "weights of each class"
-            return self._values.mixed(home, made, f"a mean over {what}, of which each rank's part has others")
+            return self._values.mixed(home, made, f"a mean over {what}, which differ in each rank's part")
         return found if found is not None else SAMPLES
 
     def _size(self, file: SourceFile, call: cst.Call) -> Kind:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   worldsize convert train.py                            the changes, as a diff; nothing is written
-  worldsize convert train.py --check                    and whether the result trains as the original does
-  worldsize convert train.py --check -- --data /data    with arguments of the script's
+  worldsize convert train.py --check                    and whether the result trains like the original
+  worldsize convert train.py --check -- --data /data    with the script's arguments
   worldsize convert train.py --write && worldsize run -w 2x4 -- python train.py
 
-Modules beside the script that it imports are converted with it. What is left to you is said on standard error, with its
-line, and marked in the file. Nothing is executed but by --check. To train a script as it is:
+Modules next to the script that it imports are converted with it. Remaining work is reported on standard error, with its
+line, and marked in the file. Only --check executes anything. To train a script as it is:
 worldsize run -w 2x4 --data-parallel -- python train.py"""
 
 _QUESTION = "Run its first steps, before and after, in a copy without network (at most %.0f s)?"
@@ -53,13 +53,13 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "worldsize convert [options] SCRIPT.PY [MODULE.PY ...] [-- ARGUMENTS OF THE SCRIPT]"
     parser.add_argument("scripts", nargs="+", metavar="SCRIPT.PY", help="the training script, for one process")
-    parser.add_argument("--write", action="store_true", help="change the files, in place of printing a diff")
+    parser.add_argument("--write", action="store_true", help="change the files instead of printing a diff")
     parser.add_argument(
         "--check",
         action="store_true",
         help="run the first steps of the original, and of the result on 1 rank and on 2, and compare them",
     )
-    help = f"what --check may take ({_SECONDS:.0f})"
+    help = f"time limit of --check ({_SECONDS:.0f})"
     parser.add_argument("--timeout", type=parse_seconds, metavar="SECONDS", default=_SECONDS, help=help)
     add_output_option(parser)
     parser.set_defaults(act=convert)

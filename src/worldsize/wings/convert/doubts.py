@@ -27,13 +27,11 @@ _DRAWS = (
 _PADS = ("pad_sequence", "pad_packed_sequence", "DataCollatorWithPadding", "DataCollatorForLanguageModeling")
 _SIZES = ("batch_size", "batchsize", "bs", "bsz")
 _NORM_TEXT = (
-    "BatchNorm takes its statistics of each rank's part of a batch; on GPUs, nn.SyncBatchNorm takes the whole's"
+    "BatchNorm computes its statistics from each rank's part of a batch; on GPUs, nn.SyncBatchNorm uses the whole batch"
 )
-_DRAW_TEXT = "each rank draws random numbers of its own: the figures differ as they do with another seed"
-_PAD_TEXT = (
-    "each rank pads its part of a batch to a length of its own: a mean over padded places is not the whole batch's"
-)
-_STATE_TEXT = "{} is updated by each rank's part of the batch: after each pass, all ranks have rank 0's"
+_DRAW_TEXT = "each rank draws its own random numbers: results differ as with another seed"
+_PAD_TEXT = "each rank pads its part of a batch to its own length: a mean over padded places is not the whole batch's"
+_STATE_TEXT = "{} is updated from each rank's part of the batch: after each pass, all ranks get rank 0's"
 _QUOTES = "\"'"
 _SIZE_TEXT = "{} is the whole batch's size: a rank's part has fewer samples"
 

@@ -34,7 +34,9 @@ _TOLD = (
 _NOT_TOLD = ("backward", "manual_backward", "zero_grad", "train", "eval", "unscale_", "save", "main_only")
 _LEAVES = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 _REMARK = "{} {} rank 0's part of the batch: {}.mean or {}.total gives the whole batch's"
-_PARTED = "{} {} each rank's part of the batch: the ranks would not all go the same way here; decide it for all of them"
+_PARTED = (
+    "{} {} each rank's part of the batch: the ranks may take different branches here; decide it once for all ranks"
+)
 
 Place = tuple[SourceFile, int, str]
 

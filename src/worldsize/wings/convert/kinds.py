@@ -49,7 +49,7 @@ def is_same(kind: Kind) -> bool:
 
 
 def kind_of_sum(left: Kind, right: Kind) -> Kind | None:
-    """Of `left + right`; None where the two do not go together."""
+    """Of `left + right`; None where the two cannot be combined."""
     if left == right:
         return left
     if is_same(left) and is_same(right):

@@ -115,7 +115,7 @@ class LossKinds:
             return found
         words = {"mean": "a mean", "sum": "a sum", "size": "the size", "samples": "values"}
         parts = " and ".join(dict.fromkeys(words.get(each.word, "a number") for each in (left, right)))
-        return self.mixed(file, node, f"{parts} of the batch, put together")
+        return self.mixed(file, node, f"{parts} of the batch, combined")
 
     def _matrix_product(self, file: SourceFile, node: cst.CSTNode, left: Kind, right: Kind) -> Kind:
         if left == right == SAMPLES and is_transposed(node.right if isinstance(node, cst.BinaryOperation) else node):

@@ -11,16 +11,17 @@ from worldsize.wings.convert.optimizers import Optimizer
 from worldsize.wings.convert.program import Program, SourceFile
 from worldsize.wings.convert.syntax import calls_below, code, is_backward, last_name, nodes_below, own_nodes
 
-_NO_BACKWARD = "no backward was found: give the file with the training too"
-_NO_OPTIMIZER = "no optimizer was found: give the file that makes it too"
-_BY_HAND = "the weights are changed by hand: every rank would go its own way; let an optimizer of torch.optim do it"
+_NO_BACKWARD = "no backward pass was found: add the file with the training"
+_NO_OPTIMIZER = "no optimizer was found: add the file that creates it"
+_BY_HAND = "the weights are changed directly: every rank would train differently; let an optimizer of torch.optim do it"
 _GRADIENTS = (
-    "gradients by torch.autograd.grad are of each rank's part: let a backward and an optimizer train these weights"
+    "gradients by torch.autograd.grad are computed from each rank's part: let a backward and an "
+    "optimizer train these weights"
 )
-_ALL_OF_IT = "every rank would do all of the work; make a Dataset of it, and a DataLoader of that"
+_ALL_OF_IT = "every rank would do all of the work; make it a Dataset, and use a DataLoader"
 _NO_LOADER = f"no loader was found whose batches are trained with: {_ALL_OF_IT}"
-_PROCESSES = "it trains in processes that it starts: each rank's would do all of the work; train in this one"
-_STREAM = "the samples of an IterableDataset cannot be shared by their indices: make it a Dataset with __getitem__"
+_PROCESSES = "it trains in processes that it starts: those of each rank would do all of the work; train in this process"
+_STREAM = "the samples of an IterableDataset cannot be divided by their indices: make it a Dataset with __getitem__"
 
 Place = tuple[SourceFile, int, str]
 

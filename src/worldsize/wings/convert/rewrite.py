@@ -24,10 +24,10 @@ DISTRIBUTED = (
     "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "init_process_group", "Accelerator",
     "DistributedSampler", "DistributedOptimizer",
 )  # fmt: skip
-_NO_MEAN = "each rank has its part of the batch there, and the ranks' mean is not what the whole batch gives"
-_NOT_SEEN = "it is not seen here whether this loss is a mean over the batch; if not, the ranks train something else"
-_BOTH = "this loss is a sum over a batch, another one is a mean: make both means"
-_NO_MODEL = "whose model is not known here: give it as the second argument, for its BatchNorm"
+_NO_MEAN = "each rank has its part of the batch there, and the ranks' mean differs from the whole batch's value"
+_NOT_SEEN = "it is unclear whether this loss is a mean over the batch; if not, the ranks train a different objective"
+_BOTH = "this loss is a sum over a batch, another one is a mean: make both of them means"
+_NO_MODEL = "whose model is unknown here: pass it as the second argument, for its BatchNorm"
 
 
 class Remark(NamedTuple):

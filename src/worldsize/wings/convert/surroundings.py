@@ -23,7 +23,7 @@ _CLOCKS = (
 _DRAWN = ("rand", "randn", "randint", "bernoulli")
 _FILES = ("exists", "isfile", "is_file")
 _VISIBLE = ('os.environ["CUDA_VISIBLE_DEVICES"]', "os.environ['CUDA_VISIBLE_DEVICES']")
-_PROCESSES = "every rank has a GPU of its own: this choice of GPUs is left out"
+_PROCESSES = "every rank has its own GPU: this choice of GPUs is left out"
 
 Change = tuple[cst.CSTNode, Callable[[Any], Any]]
 

@@ -50,7 +50,7 @@ def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> li
     rank, node, host, port = (found.get(name) for name in ("rank", "node", "host", "port"))
     return [
         f"rank {rank} on {node} waits for a debugger at {host}:{port}",
-        f"  anybody who has an account on {node} can attach, and then execute anything as you",
+        f"  every user with an account on {node} can attach, and then execute anything as you",
         f"  from another machine: ssh -N -L {port}:{host}:{port} {node}",
         "  launch.json of VS Code, below configurations:",
         *("  " + line for line in json.dumps(configuration(found, paths, code), indent=2).split("\n")),

@@ -41,8 +41,8 @@ def with_launcher(
     if asked or not named:
         return arrangement
     if "/" in named:
-        what = "DeepSpeed's launcher is named by a path: there it would see this node alone"
-        raise PlanError(what, "command", "write deepspeed …, and let environment: say where that is")
+        what = "DeepSpeed's launcher is named by a path: it would see only this node"
+        raise PlanError(what, "command", "write deepspeed …, and name its environment in environment:")
     nodes = arrangement.nodes
     if gpus_per_node and all(len(node.ranks) == 1 for node in nodes):
         nodes = node_major_layout(len(nodes), gpus_per_node)

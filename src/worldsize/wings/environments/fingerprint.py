@@ -100,8 +100,8 @@ def _line_keys(line: str) -> Iterator[str]:
 
 def _requirement_keys(text: str) -> Iterator[str]:
     if is_editable(text):
-        hint = "leave out -e: what it holds now is installed; or name your own code with `code:`"
-        raise UsageError(f"an environment cannot hold what changes: {mask_text(text)}", None, hint)
+        hint = "leave out -e: its current content is installed; or name your own code with `code:`"
+        raise UsageError(f"an environment cannot contain sources that change: {mask_text(text)}", None, hint)
     yield text
     local = local_path(text)
     if local:

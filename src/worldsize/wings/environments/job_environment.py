@@ -44,7 +44,7 @@ def _refuse_conda(existing: ExistingEnvironment) -> None:
     if existing.kind == "conda":
         refuse_pip_packages(existing.prefix)
     what = f"{existing.prefix} exists, and conda packages cannot be added to it"
-    raise UsageError(what, None, "say all of its packages with conda:, or the additional ones with pip:")
+    raise UsageError(what, None, "list all of its packages with conda:, or the additional ones with pip:")
 
 
 def plan_environment(
@@ -92,7 +92,7 @@ def plan_environment(
 
 def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
     names = masked_lock_variables(lock) if lock else []
-    what = "the lock does not hold what %s was set to: name it in `secrets`, or set it in environment_variables"
+    what = "the lock does not contain the value of %s: name it in `secrets`, or set it in environment_variables"
     return (what % ", ".join(names),) if names else ()
 
 
@@ -103,7 +103,7 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
     from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
 
     has = "glibc {}, {}".format(glibc_version(), "a GPU driver" if driver_version() else "no GPU driver")
-    return (f"conda chooses for what this machine has ({has}): worldsize env probe --compute {compute} asks a node",)
+    return (f"conda chooses packages for this machine ({has}): worldsize env probe --compute {compute} queries a node",)
 
 
 def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
@@ -136,8 +136,8 @@ def _base_interpreter(
             return os.path.realpath(find_program(name, {"PATH": path}))
         except OSError:
             continue
-    what = "there is no python to make an environment of"
-    raise UsageError(what, "environment.python", 'say a version: python: "3.11"')
+    what = "there is no python to make an environment with"
+    raise UsageError(what, "environment.python", 'set a version: python: "3.11"')
 
 
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
@@ -210,16 +210,16 @@ def _build(
     except WorldsizeError as error:
         error.where = error.where or f"environment {name}"
         raise
-    progress.notice("{} {} in {:.0f} s".format(name, "is built" if is_new else "is there", time.monotonic() - began))
+    progress.notice("{} {} in {:.0f} s".format(name, "is built" if is_new else "exists", time.monotonic() - began))
     return is_new
 
 
 def build_record(environment: Environment, secrets: Collection[str]) -> dict[str, Any]:
     """What a run's record holds of an environment that was built: its lock, without the texts `secrets`. BuildError
-    where it was removed meanwhile."""
+    where it was removed in the meantime."""
     description = read_built_description(environment)
     if description is None:
-        raise BuildError("it was removed meanwhile", environment.prefix, "start the run again: it is built anew")
+        raise BuildError("it was removed in the meantime", environment.prefix, "start the run again: it is rebuilt")
     shown = {key: mask_values(description.get(key), secrets) for key in _USER_KEYS.intersection(description)}
     rows = [{**row, "url": mask_values(row.get("url"), secrets)} for row in description.get("pip", ())]
     return {**description, **shown, "pip": rows}

@@ -37,7 +37,7 @@ def check_on_nodes(
     default, none where `count` nodes were asked. UsageError for a compute without such a capability, and for an
     environment that is packed or not built."""
     if environment is not None and environment.archive:
-        what = "a packed environment is only there while a run has it"
+        what = "a packed environment exists only while a run uses it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
     if environment is not None and not environment.ready:
         what = "is not built, so there is nothing to check yet"
@@ -172,4 +172,6 @@ def probe(compute: Compute) -> ProbeResult:
             pairs = (("__glibc", said["glibc"]), ("__cuda", said["cuda"]))
             return ProbeResult(said["host"], tuple("{}={}".format(*pair) for pair in pairs if pair[1]))
     last = answer.err.strip().splitlines()
-    raise WorldsizeError(f"a node of {compute.name} did not tell what it has", None, last[-1] if last else None)
+    raise WorldsizeError(
+        f"a node of {compute.name} did not report its virtual packages", None, last[-1] if last else None
+    )

@@ -74,7 +74,7 @@ def _refuse_masked(recipe: Recipe) -> None:
     hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
     hidden += [mask_text(fetch.url) for fetch in recipe.spec.fetch if MASK in json.dumps(fetch._asdict())]
     if hidden:
-        what = f"the lock does not hold a secret that was a part of: {hidden[0]}"
+        what = f"the lock does not contain the secret that was part of: {hidden[0]}"
         raise BuildError(what, None, "let the step read a variable that is set where it is built, and lock again")
 
 
@@ -133,11 +133,11 @@ def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
-        what = f"the lock holds conda packages for {', '.join(foreign)}, and this machine is {platform()}"
-        raise BuildError(what, None, "lock on such a machine what it was made from: worldsize env lock")
+        what = f"the lock has conda packages for {', '.join(foreign)}, and this machine is {platform()}"
+        raise BuildError(what, None, "lock its source again on such a machine: worldsize env lock")
     hidden = [row["name"] for row in rows if MASK in row["url"]]
     if hidden:
-        what = f"the lock does not hold the password of the channel that {hidden[0]} is from"
+        what = f"the lock does not contain the password of the channel of {hidden[0]}"
         raise BuildError(what, None, "keep it in rattler's own credentials, not in the channel's address; lock again")
     return rows
 
@@ -175,7 +175,7 @@ def mark_externally_managed(prefix: str) -> None:
     virtual environment gets no such mark."""
     if not os.path.isdir(os.path.join(prefix, "conda-meta")):
         return
-    what = "built by worldsize: say what is to be in it, and build it anew"
+    what = "built by worldsize: list all of its packages, and rebuild it"
     write_json(os.path.join(prefix, "conda-meta", "frozen"), {"message": what})
     library = os.path.dirname(site_packages(prefix) or "")
     if library:
@@ -187,7 +187,7 @@ def _description(
 ) -> dict[str, Any]:
     found = inspect_prefix(work.prefix)
     if found is None:
-        raise BuildError("it has no bin/python in the end", work.prefix)
+        raise BuildError("it has no bin/python after the build", work.prefix)
     spec, secrets = recipe.spec, work.secrets
     return {
         "format": LOCK_FORMAT,

@@ -48,11 +48,11 @@ def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixE
         return found[0]
     if found:
         names = ", ".join(entry.name for entry in found[:5])
-        raise UsageError(f"{name!r} names {len(found)} environments: {names}", None, "type the whole name")
+        raise UsageError(f"{name!r} names {len(found)} environments: {names}", None, "give the whole name")
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     hint = did_you_mean(name, [entry.name for entry in shelf], "there are") or "none has been built yet"
-    raise NotFound(f"no environment is called {name!r:.60}", None, hint)
+    raise NotFound(f"no environment is named {name!r:.60}", None, hint)
 
 
 def runs_by_prefix(config: Config) -> dict[str, list[str]]:
@@ -95,7 +95,7 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
             raise UsageError(what, None, "wait for its end, or remove it with --force")
     for entry in chosen:
         if not remove_if_idle(entry.path):
-            raise UsageError(f"{entry.name} is being built", None, "wait until it is")
+            raise UsageError(f"{entry.name} is being built", None, "wait until it is built")
 
 
 def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:

@@ -36,21 +36,25 @@ def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec
     if path is None:
         return spec
     if not os.path.exists(path):
-        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out")
+        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "correct it, or leave it out")
     if os.path.isdir(path):
         raise UsageError(
-            f"{printable_text(path)} is a directory", None, "name a file in it, or say python: for what exists"
+            f"{printable_text(path)} is a directory",
+            None,
+            "name a file in it, or set python: for an existing environment",
         )
     if path.endswith((".yml", ".yaml")):
         if depth == _DEEPEST:
-            raise UsageError(f"{printable_text(path)}: more than {depth} files name each other", None, "mend file:")
+            raise UsageError(
+                f"{printable_text(path)}: more than {depth} files include each other", None, "correct file:"
+            )
         return _read_yaml_spec(spec._replace(file=None), path, depth)
     if is_project(path) or is_lock(path):
         return spec
     if path.endswith((".txt", ".in")):
         return spec._replace(file=None, pip=("-r " + path, *spec.pip))
     raise UsageError(
-        f"{printable_text(path)} says nothing that is understood",
+        f"{printable_text(path)} has no content that is understood",
         None,
         "requirements.txt, environment.yml, pyproject.toml, uv.lock, or a file of `worldsize env lock`",
     )
@@ -99,7 +103,7 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
             report.add(nodes["dependencies"], "", str(error))
     report.check()
     if read._replace(name=None) == EnvironmentSpec():
-        raise UsageError("says nothing of an environment", name, "conda's files have dependencies:")
+        raise UsageError("does not describe an environment", name, "conda's files have dependencies:")
     return merge_specs(spec, with_file_contents(read, depth + 1))
 
 
@@ -124,7 +128,9 @@ def read_named_file(path: str) -> bytes:
     try:
         return read_file(path)
     except FileNotFoundError:
-        raise NotFound(f"no such file or directory: {printable_text(path)}", None, "mend it, or leave it out") from None
+        raise NotFound(
+            f"no such file or directory: {printable_text(path)}", None, "correct it, or leave it out"
+        ) from None
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", printable_text(path)) from None
 
@@ -143,15 +149,17 @@ def read_lock(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot be read: {error}", printable_text(path)) from None
     if not isinstance(value, dict) or value.get("format") != LOCK_FORMAT:
-        raise UsageError("is no lock file of an environment", printable_text(path), "`worldsize env lock` writes one")
+        raise UsageError(
+            "is not a lock file of an environment", printable_text(path), "`worldsize env lock` writes one"
+        )
     refuse_newer(value, 1, printable_text(path))
     if value.get("version") != 1:
-        raise UsageError("is of no known format", printable_text(path), "`worldsize env lock` writes one")
+        raise UsageError("has an unknown format", printable_text(path), "`worldsize env lock` writes one")
     for kind, needed in _PACKAGE_KEYS.items():
         rows = value.get(kind)
         if not isinstance(rows, list) or not all(isinstance(row, dict) and needed <= row.keys() for row in rows):
-            what = f"is not whole: {kind}: expected packages with {', '.join(sorted(needed))}"
-            raise UsageError(what, printable_text(path), "`worldsize env lock` writes it anew")
+            what = f"is incomplete: {kind}: expected packages with {', '.join(sorted(needed))}"
+            raise UsageError(what, printable_text(path), "`worldsize env lock` rewrites it")
     return value
 
 

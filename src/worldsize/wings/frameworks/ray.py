@@ -31,9 +31,9 @@ class RayDistribution(NamedTuple):
     @staticmethod
     def keys() -> Keys:
         return {
-            "port": Key("int", "The head's port; by default a free one.", minimum=1, maximum=65535),
-            "address": Key("text", "auto: the run's own cluster. The run joins no other."),
-            "include_dashboard": Key("flag", "Whether to start the dashboard; by default not."),
+            "port": Key("int", "The head's port (default: a free one).", minimum=1, maximum=65535),
+            "address": Key("text", "auto: the run's own cluster. It never joins another one."),
+            "include_dashboard": Key("flag", "Whether to start the dashboard (default: false)."),
             "dashboard_host": Key("text", "Where the dashboard listens; by default 127.0.0.1."),
             "dashboard_port": Key("int", "The dashboard's port; by default a free one.", minimum=1, maximum=65535),
             "head_node_additional_args": Key("text", "Further options of `ray start` on the first node."),
@@ -47,7 +47,7 @@ class RayDistribution(NamedTuple):
         """One rank for each node: the head's executes the command, and the run is over with it. PlanError for keys that
         worldsize cannot follow."""
         if self.address not in (None, "", "auto"):
-            what = f"{self.address!r:.60}: the run starts a Ray cluster of its own, and joins no other"
+            what = f"{self.address!r:.60}: the run starts its own Ray cluster, and does not join another"
             raise PlanError(what, "distribution.address", "leave it out")
         nodes = role_layout(instances, ("head", *("worker",) * (instances - 1)))
         leaders = (0,) if instances > 1 else ()
@@ -74,11 +74,11 @@ def _words(text: str | None, key: str) -> list[str]:
         words = shlex.split(text or "")
     except ValueError as error:
         what = f"{text!r:.60} cannot be split into words: {error}"
-        raise PlanError(what, f"distribution.{key}", "mend the quotes") from None
+        raise PlanError(what, f"distribution.{key}", "correct the quotes") from None
     for word in words:
         name = word.partition("=")[0]
         if name in _OWN_OPTIONS:
             own = _OWN_OPTIONS[name]
-            hint = f"say distribution.{own}" if own else "leave it out"
-            raise PlanError(f"{name} is given by worldsize itself", f"distribution.{key}", hint)
+            hint = f"set distribution.{own}" if own else "leave it out"
+            raise PlanError(f"{name} is set by worldsize itself", f"distribution.{key}", hint)
     return words

@@ -27,7 +27,7 @@ class TensorFlowDistribution(NamedTuple):
         return {
             "worker_count": count_key("Workers; by default one per node."),
             "parameter_server_count": count_key("Parameter servers.", minimum=0),
-            "chief": Key("flag", "A chief beside the workers: with parameter servers, the one that trains."),
+            "chief": Key("flag", "A chief in addition to the workers: with parameter servers, the task that trains."),
             "evaluator": Key("flag", "One more task, which evaluates checkpoints while the others train."),
         }
 
@@ -42,7 +42,7 @@ class TensorFlowDistribution(NamedTuple):
         """
         ranks = self.world_size(instances)
         if ranks < instances:
-            what = "{} task{} on {} nodes would leave some without any".format(
+            what = "{} task{} on {} nodes would leave some nodes without a task".format(
                 ranks, "" if ranks == 1 else "s", instances
             )
             raise PlanError(what, "distribution.worker_count", "ask for fewer nodes, or for more workers")

@@ -94,9 +94,9 @@ class _AskedNode:
     def problem(self, late: str) -> str:
         """Why the node has not told all; "" where it has."""
         if self._left < 0:
-            return f"it has sent more than {MOST_BYTES >> 20} MiB: the rest is left out"
+            return f"it has sent more than {MOST_BYTES >> 20} MiB: the rest is omitted"
         if self._code is None:
-            return self._lost or late or "it has not told its end"
+            return self._lost or late or "it has not reported its end"
         if late and self._code in _ENDED_BY_US:
             return late
         lines = [line for line in _text(self._error).split("\n") if line.strip()]

@@ -31,18 +31,18 @@ _EXAMPLES = """examples:
   worldsize stacks                        the latest running run: groups of equal stacks, and a verdict
   worldsize stacks 417k --rank 0,5        every thread of these ranks, with file, line and function
   worldsize stacks --all > stacks.txt     of every rank
-  worldsize stacks --once                 one look: where the ranks are, without a verdict
+  worldsize stacks --once                 one look: the ranks' stacks, without a verdict
   worldsize stacks -o json                for programs: {id, attempt, groups, ranks, unanswered, verdict}
 
-Nothing has to be prepared, and no rank is stopped. The stacks come from py-spy if it is installed and allowed, else
-from Python's own faulthandler, else from what the kernel knows of the process. Ranks with equal stacks form one group;
+The run needs no preparation, and no rank is stopped. The stacks come from py-spy if it is installed and allowed, else
+from Python's own faulthandler, else from the kernel's data about the process. Ranks with equal stacks form one group;
 the smallest group comes first, since the odd rank is often the cause. Two looks some seconds apart show whether the
-run works. `worldsize why` tells how a run ended."""
+run makes progress. `worldsize why` explains how a run ended."""
 
 
 def configure(name: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run_argument(parser, meaning="a running run; the latest one if left out")
+    add_run_argument(parser, meaning="a running run (default: the latest)")
     parser.add_argument(
         "--rank", "--ranks", metavar="RANKS", help="the stacks of these ranks in full, such as 0,5,8-11"
     )
@@ -83,7 +83,7 @@ def _show_stacks(options: argparse.Namespace) -> int:
 
 
 def _checked_gap(options: argparse.Namespace) -> float:
-    """Return the seconds between two looks. UsageError for options that do not go together."""
+    """Return the seconds between two looks. UsageError for options that cannot be combined."""
     for wrong, what in (
         (options.rank is not None and options.all, "both --rank and --all choose the stacks that are shown in full"),
         (options.seconds is not None and options.once, "--seconds is the time between two looks; --once takes one"),
@@ -104,14 +104,14 @@ def _find(name: str | None) -> Any:
     if name is None:
         reached = running_runs.find_reachable(None, _VERB)
         if reached is None:
-            raise running_runs.no_running_run_error("`worldsize why` tells how the latest run ended")
+            raise running_runs.no_running_run_error("`worldsize why` explains how the latest run ended")
         return reached
     run = find_run(name)
     run.refuse_foreign(_VERB)
     status = run.look()
     if status.final:
-        what = f"{run.id} is over ({status.state}): its ranks have no stacks any more"
-        raise UsageError(what, None, f"`worldsize why {run.id}` tells how it ended")
+        what = f"{run.id} is over ({status.state}): its ranks no longer have stacks"
+        raise UsageError(what, None, f"`worldsize why {run.id}` explains how it ended")
     return running_runs.find_running(run, _VERB, status)
 
 

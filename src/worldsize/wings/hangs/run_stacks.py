@@ -76,7 +76,7 @@ class RunStacks(NamedTuple):
             if rank in self.ended:
                 found[rank] = f"has ended with code {self.ended[rank]}"
             elif rank not in seen:
-                found[rank] = "is not known" if node in silent else "has no process that can be found"
+                found[rank] = "is not known" if node in silent else "has no process that was found"
         return found
 
 
@@ -106,12 +106,12 @@ def _judge(
     if ended.keys() >= run.nodes.keys():
         return StacksJudgement(None, "all ranks have ended", None)
     if not (before and after):
-        return StacksJudgement(None, "whether it works is not known: no rank was seen twice", None)
+        return StacksJudgement(None, "whether it makes progress is unknown: no rank was seen twice", None)
     judged = judge_stacks(before, after, len(run.nodes), run.limit, ended, (), hertz)
     if judged.alive:
         seen = {each.activity for each in judged.summary.ranks.values()}
         works = True if seen.intersection(_GOES_ON) else None
-        said = "it works" if works else "it may work" if seen - _SILENT else "whether it works is not known"
+        said = "it works" if works else "it may work" if seen - _SILENT else "whether it makes progress is unknown"
         return StacksJudgement(works, f"{said}: {judged.reason}", None)
     states = {each.rank: RankState(None, each.state) for each in after if each.parent is None}
     states.update({rank: RankState(code) for rank, code in ended.items()})

@@ -27,8 +27,8 @@ from worldsize.wings.hangs.run_stacks import AskedRun, RunStacks, StacksJudgemen
 
 _MOST_USER_FRAMES = 5
 _LONGEST_SOURCE = 100
-_SOURCES = {PY_SPY: "by py-spy", FAULTHANDLER: "by faulthandler", PROC: "by the kernel alone"}
-_ONE_LOOK = "one look does not show whether the run works; leave out --once for two looks"
+_SOURCES = {PY_SPY: "by py-spy", FAULTHANDLER: "by faulthandler", PROC: "by the kernel only"}
+_ONE_LOOK = "one look does not show whether the run makes progress; omit --once for two looks"
 
 
 def stacks_lines(found: RunStacks, full: Collection[int]) -> list[str]:

@@ -8,8 +8,8 @@ from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import node_major_layout
 
 _LAUNCHER = (
-    "direct: ranks find Horovod's variables (a Horovod built with gloo); mpirun: Open MPI's starts them, and a Horovod "
-    "that was built with MPI uses that."
+    "direct: ranks get Horovod's variables (for a Horovod built with gloo); mpirun: Open MPI starts them "
+    "(for a Horovod built with MPI)."
 )
 
 

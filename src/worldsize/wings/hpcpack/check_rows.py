@@ -11,7 +11,9 @@ NODES, VISIBLE, PYTHON = "hpcpack.nodes", "hpcpack.share.visible", "hpcpack.pyth
 GPUS, DRIVER, TORCH = "hpcpack.gpus", "hpcpack.driver", "hpcpack.torch"
 
 _INSTALL_TORCH = "worldsize exec --all -- pip3 install torch torchvision torchaudio"
-_INSTALL_DRIVER = "install NVIDIA's driver there, or take a size and an image that have it; or correct gpus_per_node"
+_INSTALL_DRIVER = (
+    "install NVIDIA's driver there, or use a machine size and an image that have it; or correct gpus_per_node"
+)
 
 
 def node_rows(found: Sequence[NodeCheck], gpus_per_node: int | None, compute: str) -> list[CheckRow]:
@@ -32,7 +34,7 @@ def _rows(found: NodeCheck, gpus_per_node: int | None, compute: str) -> Iterator
         return
     yield NODES, "a task", "executed", OK, ""
     if found.round_trip is None:
-        yield VISIBLE, "the share", found.unshared, BAD, "mount it there: `worldsize hpcpack share` says how"
+        yield VISIBLE, "the share", found.unshared, BAD, "mount it there: `worldsize hpcpack share` prints the script"
     else:
         yield VISIBLE, "the share", f"there and back in {found.round_trip:.2f} s", OK, ""
     if found.python is None:
@@ -61,7 +63,7 @@ def _gpus_text(found: NodeCheck) -> str:
     counts = ", ".join(f"{found.gpus.count(name)} × {name}" for name in dict.fromkeys(found.gpus))
     if found.instances:
         return f"{counts} in {found.instances} parts"
-    return counts or (f"{found.gpu_count}, as torch says" if found.gpu_count else "none")
+    return counts or (f"{found.gpu_count}, according to torch" if found.gpu_count else "none")
 
 
 def _torch(found: NodeCheck) -> _Row:
@@ -88,5 +90,5 @@ def _unconfigured_gpus(found: Sequence[NodeCheck], compute: str) -> list[CheckRo
         value, hint = f"not configured; every node has {count}", f"gpus_per_node = {count} in [compute.{compute}]"
     else:
         counts = "; ".join(f"{count} on {', '.join(nodes)}" for count, nodes in sorted(by_count.items(), reverse=True))
-        value, hint = f"not configured; {counts}", "name nodes that have as many by node_group or nodes"
+        value, hint = f"not configured; {counts}", "choose nodes that have as many by node_group or nodes"
     return [CheckRow("", GPUS, "gpus_per_node", value, WARNING, hint)]

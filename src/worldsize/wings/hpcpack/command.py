@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 _TYPE = "hpcpack"
 _EXAMPLES = """examples:
-  worldsize hpcpack share > mount.sh          what mounts the share on a Linux node: there, sudo sh mount.sh
-  sudo worldsize hpcpack share --apply        the same, at once, on the node where this is typed
+  worldsize hpcpack share > mount.sh          a script that mounts the share on a Linux node: there, sudo sh mount.sh
+  sudo worldsize hpcpack share --apply        mount it now, on this node
   worldsize hpcpack share --head '//HEAD/CcpSpoolDir/app' --user 'HPC\\anna' --owner anna:hpcusers
-  worldsize hpcpack check                     what each node sees of the share, and has to train with
+  worldsize hpcpack check                     each node's view of the share, and its packages and GPUs
 
-The exit code of check is 0 where nothing is bad, 1 where something is, 2 for a mistake in words or configuration.
-The password stands on no command line: it is WORLDSIZE_HPCPACK_PASSWORD, or asked for."""
+The exit code of check is 0 if nothing is bad, 1 if something is, 2 for a mistake in words or configuration.
+The password is never on a command line: it comes from WORLDSIZE_HPCPACK_PASSWORD, or a prompt."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "action", choices=("share", "check"), metavar="share|check", help="mount the share, or prove it"
+        "action", choices=("share", "check"), metavar="share|check", help="mount the share, or check it"
     )
-    compute = parser.add_argument("--compute", metavar="NAME", help="which one (default: the one of type hpcpack)")
+    compute = parser.add_argument("--compute", metavar="NAME", help="the compute (default: the one of type hpcpack)")
     set_completer(compute, complete_computes)
     parser.add_argument("--apply", action="store_true", help="share: mount it on this node now, as root")
-    parser.add_argument("--head", metavar="SHARE", help="share: what Windows calls it (default: as configured)")
+    parser.add_argument("--head", metavar="SHARE", help="share: its Windows path (default: as configured)")
     parser.add_argument("--at", metavar="DIR", help="share: the mount point (default: as configured, or /app)")
     parser.add_argument("--user", metavar="USER", help="share: the account on the cluster (default: as configured)")
-    parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: whose the files are on the node")
+    parser.add_argument("--owner", metavar="USER[:GROUP]", help="share: the files' owner on the node")
     parser.add_argument(
-        "--mode", metavar="MODE", help="share: of files and directories (default: 0700, 0750 with a group)"
+        "--mode", metavar="MODE", help="share: mode of files and directories (default: 0700, 0750 with a group)"
     )
     parser.add_argument("--smb", metavar="VERSION", default="3.0", help="share: the protocol's version (default: 3.0)")
     add_output_option(parser)
@@ -90,7 +90,7 @@ def _apply(mount: Mount, url: str, quietly: bool) -> int:
     from worldsize.wings.hpcpack.share_mount import script
 
     if os.geteuid() != 0:
-        raise UsageError("mounting needs root", "--apply", "sudo, or give the printed script to who may")
+        raise UsageError("mounting needs root", "--apply", "use sudo, or give the printed script to an administrator")
     given = {} if os.path.exists(mount.credentials) else {VARIABLE: obtain_password(url, mount.user, os.environ)}
     to = sys.stderr if quietly else None
     environ = {**os.environ, **given}
@@ -124,5 +124,5 @@ def _settings(options: argparse.Namespace) -> ComputeSettings:
         return (default or ours)[0]
     if ours:
         names = ", ".join(compute.name for compute in ours)
-        raise UsageError("there are several computes of type hpcpack", "--compute", f"say which: {names}")
-    raise NotFound("no compute of type hpcpack is configured", None, "docs/hpcpack.md says what worldsize.toml needs")
+        raise UsageError("there are several computes of type hpcpack", "--compute", f"name one: {names}")
+    raise NotFound("no compute of type hpcpack is configured", None, "see docs/hpcpack.md for worldsize.toml")

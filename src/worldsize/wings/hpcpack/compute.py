@@ -82,7 +82,7 @@ class HpcPackCompute:
 
         if plan.batch is not None:
             what = "a batch script's srun starts its ranks, and there is none on HPC Pack"
-            return [CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place")]
+            return [CheckResult("error", what, "batch_script", "set the command of each rank: `command` instead")]
         share, runs_dir = self._share, self._settings.own_runs_dir
         found = list(check_share(share, runs_dir, job, f"compute.{self.name}."))
         if share is not None and runs_dir:
@@ -288,14 +288,14 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
     danger = foreign_reason(RunPaths(directory))
     if danger is not None:
-        why = f"a password is sent for no run but yours, and of its directory: {danger}"
-        return UnreachableCompute(name, why, f"whoever started it can ask: worldsize status {directory}")
+        why = f"a password is sent only for your own runs, and for this run's directory: {danger}"
+        return UnreachableCompute(name, why, f"the user who started it can query it: worldsize status {directory}")
     handle = handle or {}
     computes = load_config(config_directory(), environ).computes
     fitting = [each for each in computes.values() if each.type == "hpcpack" and has_account_of(each, handle)]
     fitting.sort(key=lambda each: each.name != name)
     if not fitting:
-        why = "no compute that is configured here has its head node and account (%.100s, %.100s)"
-        hint = f"ask where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
+        why = "no configured compute has its head node and account (%.100s, %.100s)"
+        hint = f"run this where worldsize.toml has compute {name}, or put it into ~/.config/worldsize/worldsize.toml"
         return UnreachableCompute(name, why % (handle.get("url"), handle.get("user")), hint)
     return HpcPackCompute(fitting[0], environ)

@@ -31,13 +31,13 @@ def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str)
     shared directory."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
-        words = "HPC Pack refused the job: {}".format(said or "it says no more")
+        words = "HPC Pack refused the job: {}".format(said or "it gives no reason")
         return Failure(Reason.SUBMIT_REJECTED, words)
     task = find_failed_task(said, tasks)
     if _TOO_LONG.search(said) and not (task and task.get("output", "").strip()):
         return Failure(Reason.TIME_LIMIT, f"HPC Pack: {said}", code=124)
     if task is None:
-        words = "HPC Pack: {}".format(said or "the job failed, and it says no more")
+        words = "HPC Pack: {}".format(said or "the job failed, and it gives no reason")
         return Failure(Reason.NODE_FAILURE, words)
     return _manual_cancellation(said, tasks) or _task_failure_cause(task, share)
 
@@ -54,7 +54,7 @@ def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> Failure | No
         known = any(pattern.search(message) for pattern in (_EXITED, _TOO_LONG, _NODE_LOST))
         by_hand = message and not known and (named or message not in said)
         if by_hand and number_of(task.get("exitcode", "")) == _CANCELLED:
-            words = f"HPC Pack: the task on node {_node_names(task)} was ended: {message}"
+            words = f"HPC Pack: the task on node {_node_names(task)} was terminated: {message}"
             return Failure(Reason.CANCELLED_BY_USER, words, code=_CANCELLED)
     return None
 
@@ -87,13 +87,13 @@ def _task_failure_cause(task: Properties, share: str) -> Failure:
 
 def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
     """Return the failure where the agent did not begin, by what a shell or the node's own manager says."""
-    said = "; ".join(each for each in (_first_line(output), message) if each) or "nothing was printed"
+    said = "; ".join(each for each in (_first_line(output), message) if each) or "it printed nothing"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
         program, code = missing[1] or missing[2], code or 127
         what = f"has no {program}: install it there, or name another one: `python` of the compute"
     elif _NO_SHARE.search(f"{output}\n{message}"):
-        hint = "mount it there: `worldsize hpcpack share` says how"
+        hint = "mount it there: `worldsize hpcpack share` prints the script"
         what = f"does not see the share at {share}, so its agent never started: {hint}"
     elif _DENIED.search(said):
         hint = "the account that tasks run as must be able to read it"

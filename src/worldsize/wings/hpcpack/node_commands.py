@@ -35,7 +35,7 @@ _NOTICE_AFTER = 2.0
 def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
     """Execute a command on nodes of a running run. UsageError, StorageError."""
     if command.plan is not None and not command.plan.errands:
-        raise UsageError(f"the agents of {command.plan.run_id} do not look for commands", None, "start it again")
+        raise UsageError(f"the agents of {command.plan.run_id} do not read commands", None, "start it again")
     stream: NodeCommandStream = provider("node_commands").execute_on_run(command, share.to_node_path)
     return stream
 
@@ -98,14 +98,16 @@ class CommandJob:
         for task in tasks_of(self._head, self._job):
             number = number_of(task.get("name", "").rpartition("-")[2])
             if number is None or not 0 <= number < len(self._nodes):
-                what = f"the head node's answer is not understood: {task.get('name')!r:.80} is no task of it"
+                what = f"the head node's answer is not understood: {task.get('name')!r:.80} is not one of its tasks"
                 raise SubmitAgain(what, f"HPC Pack job {self._job}")
             if over or task.get("state") in ENDED_TASK_STATES:
                 self._gone[self._nodes[number]] = self._failure_text(row, [task])
 
     def _failure_text(self, row: Properties, tasks: Sequence[Properties]) -> str:
         if row.get("state", "").lower() == "canceled":
-            return "HPC Pack job {} was cancelled: {}".format(self._job, row.get("errormessage") or "it says no more")
+            return "HPC Pack job {} was cancelled: {}".format(
+                self._job, row.get("errormessage") or "it gives no reason"
+            )
         return find_failure_cause(row, tasks, self._share.node).message
 
 

@@ -41,7 +41,9 @@ def _observe_job(
             share = handle.get("share") or {}
             failed[job] = find_failure_cause(row, tasks_of(head, job), str(share.get("node", "its place")))
         except WorldsizeError as error:
-            return Observation("unknown", message=f"HPC Pack: the job failed, and cannot say why now: {error}")
+            return Observation(
+                "unknown", message=f"HPC Pack: the job failed, and its reason cannot be read now: {error}"
+            )
     why = failed[job]
     return seen._replace(reason=why.reason, message=why.message, code=why.code, over=why.reason != Reason.NODE_FAILURE)
 
@@ -49,7 +51,7 @@ def _observe_job(
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
     """Return the observation that a job's properties alone allow; `row` is None where the head knows no such job."""
     if row is None:
-        return Observation("absent", message=f"HPC Pack knows no job {job} any more")
+        return Observation("absent", message=f"HPC Pack no longer knows job {job}")
     if row.get("name") not in (None, "", job_name(run_id)):
         return Observation("absent", message=f"HPC Pack's job {job} is another one, named {row['name']}")
     state = state_of(row.get("state", ""))

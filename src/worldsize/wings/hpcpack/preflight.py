@@ -25,7 +25,7 @@ from worldsize.wings.hpcpack.settings import Share, require_mounted
 from worldsize.wings.hpcpack.share_features import probe_share_features
 
 _LINUX = "linuxnodes"
-_NODES_HINT = "`worldsize nodes` shows what there is"
+_NODES_HINT = "`worldsize nodes` lists them"
 
 
 def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
@@ -43,7 +43,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
                 what = "there is no job template {}"
                 yield from _check_names([said["template"]], names, "hpcpack.template", what, "there are")
     except SubmitAgain as error:
-        hint = f"it is tried again for {PATIENCE:g} s when the run is submitted"
+        hint = f"it is retried for {PATIENCE:g} s when the run is submitted"
         yield CheckResult("notice", f"{error.what}: nothing was checked there", error.where, hint, id="not-checked")
     except WorldsizeError as error:
         what = error.what if isinstance(error, ConfigError) else f"HPC Pack: {error.what}"
@@ -97,16 +97,16 @@ def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckRe
     usable = [node for node in may if node.usable]
     what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
-        what += "there {} {} that it may run on".format("is" if len(may) == 1 else "are", len(may))
+        what += "it may run on {} {}".format("is" if len(may) == 1 else "are", len(may))
         yield CheckResult("error", what, where, "ask for fewer, or another node_group: " + _NODES_HINT)
     elif len(usable) < size:
-        what += f"{len(usable)} of those that it may run on take tasks now: it would wait"
-        yield CheckResult("notice", what, where, "`worldsize nodes --all` says why", id="nodes-busy")
+        what += f"{len(usable)} of the nodes that it may run on accept tasks now: it would wait"
+        yield CheckResult("notice", what, where, "`worldsize nodes --all` gives the reason", id="nodes-busy")
     others = [node.name for node in usable if _LINUX not in {name.lower() for name in node.groups}]
     if others and len(others) < len(usable):
         verb = "is" if len(others) == 1 else "are"
-        what = f"it may come to run on {', '.join(others[:5])}, which {verb} no Linux node"
-        yield CheckResult("notice", what, "hpcpack.node_group", "say node_group = LinuxNodes", id="nodes-busy")
+        what = f"it may run on {', '.join(others[:5])}, which {verb} no Linux node"
+        yield CheckResult("notice", what, "hpcpack.node_group", "set node_group = LinuxNodes", id="nodes-busy")
 
 
 def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) -> list[CheckResult]:
@@ -114,7 +114,7 @@ def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) 
     missing = _check_names([host] if host else [], known, where, "there is no node {} to meet on")
     if missing or not host or not wanted or host.lower() in {name.lower() for name in wanted}:
         return missing
-    what = f"torchrun is to meet on {host}, which is none of the nodes that are named"
+    what = f"torchrun should meet on {host}, which is not one of the named nodes"
     return [CheckResult("error", what, where, f"name one of {', '.join(wanted)}")]
 
 
@@ -132,13 +132,13 @@ def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str 
         return
     mapped = share.path_mapping()
     if runs_dir and not is_mapped(runs_dir, mapped) and not is_mapped(os.path.realpath(runs_dir), mapped):
-        what = f"{runs_dir} does not lie on the share ({share.local}): no node would see the run"
+        what = f"{runs_dir} is not on the share ({share.local}): no node would see the run"
         hint = f"leave it out: runs are kept in {os.path.join(str(share.local), 'runs')}"
         yield CheckResult("error", what, f"{place}runs_dir", hint)
     for key, path in _job_paths(job):
         if not is_mapped(path, mapped) and not is_mapped(os.path.realpath(path), mapped):
             hint = f"copy it to the share ({share.local}), and name it there"
-            yield CheckResult("error", f"{path} does not lie on the share: no node would see it", key, hint)
+            yield CheckResult("error", f"{path} is not on the share: no node would see it", key, hint)
     yield from _check_features(_nearest_directory(runs_dir or str(share.local)))
 
 

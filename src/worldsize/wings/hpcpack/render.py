@@ -47,7 +47,7 @@ _PROTECTED = {
     "autocalculatemin": "nothing: the run's size is known",
     "autocalculatemax": "nothing: the run's size is known",
     "failontaskfailure": "nothing: a run ends with its first failing rank",
-    "rununtilcanceled": "nothing: a run ends when its ranks do",
+    "rununtilcanceled": "nothing: a run ends with its ranks",
     "runtime": "limits.timeout",
     "runtimeseconds": "limits.timeout",
     "parentjobids": "worldsize submit --after RUN",
@@ -173,7 +173,7 @@ def _extra_properties(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in given.items():
         instead = _PROTECTED.get(name.lower())
         if instead:
-            raise JobError(f"{name} is not to be set here", f"hpcpack.job_properties.{name:.60}", f"say {instead}")
+            raise JobError(f"{name} cannot be set here", f"hpcpack.job_properties.{name:.60}", f"use {instead}")
         yield name, value
 
 

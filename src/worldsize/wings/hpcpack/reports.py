@@ -64,7 +64,7 @@ def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) 
     """Return a node by its properties; `used`: its metrics. ValueError for one without a name that a host can have."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
-        raise ValueError(f"{name!r:.80} is no node's name")
+        raise ValueError(f"{name!r:.80} is not a node's name")
     state, health = str(said.get("state") or "Unknown"), str(said.get("health") or "")
     if not health and str(said.get("reachable", "")).lower() == "false":
         health = "Error"

@@ -28,18 +28,18 @@ HEAD: Mapping[str, Key] = {
     "url": Key("text", "The head node: https://HEAD.", blank=False),
     "user": Key("text", r"The account on the cluster: DOMAIN\name.", blank=False),
     "share": Key("object", "The directory that all nodes share, by its names.", keys=SHARE),
-    "ca_file": Key("path", "Certificates that the head's is verified with, where it is not a public authority's.",
+    "ca_file": Key("path", "Certificates of the head's authority, unless it is a public one.",
                    blank=False),
     "verify": Key("flag", "Whether the head's certificate is verified (true)."),
     "as_user": Key("text", "On whose behalf an administrator acts.", blank=False),
-    "generation": Key("as_text", "How the head names its nodes: 2016 or 2019; without it, that is found out.",
+    "generation": Key("as_text", "The version whose API the head has: 2016 or 2019 (default: detected).",
                       choices=("2016", "2019"), harmless=True),
 }  # fmt: skip
 
 KEYS: Mapping[str, Key] = {**HEAD, **HPCPACK, **SETUP}
 """The keys of a configured compute: those that it alone has, and those that a job may have as well."""
 
-NO_PASSWORD = "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
+NO_PASSWORD = "no file stores the password: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
 _BASE = "/hpc"
 
 
@@ -102,13 +102,13 @@ def head_access(settings: ComputeSettings) -> HeadAccess:
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
         if not said.get(key):
-            what = f"compute {settings.name} does not say `{key}`"
+            what = f"compute {settings.name} has no `{key}`"
             raise ConfigError(what, f"compute.{settings.name}.{key}", f'{key} = "{hint}"')
     if not said["url"].startswith("https://"):
-        what = f"{said['url']} is no https address: the password would travel in the clear"
+        what = f"{said['url']} is not an https address: the password would be sent unencrypted"
         raise ConfigError(what, f"compute.{settings.name}.url", 'url = "https://HEAD"')
     if "@" in said["url"].partition("://")[2].partition("/")[0]:
-        raise ConfigError("a login in an address is used nowhere", f"compute.{settings.name}.url", NO_PASSWORD)
+        raise ConfigError("a login in an address is never used", f"compute.{settings.name}.url", NO_PASSWORD)
     return HeadAccess(**{name: said[name] for name in HeadAccess._fields if name in said})
 
 
@@ -171,11 +171,13 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
     where it is configured: `compute.NAME.`."""
     if share is None or not share.node.startswith("/"):
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
-        what = "the compute does not say where the nodes have the share"
+        what = "the compute lacks the nodes' path of the share"
         raise ConfigError(what, f"{place}share.node", hint)
     if share.local is None or not os.path.isdir(share.local):
-        where = share.local or "no directory that is known"
-        hint = "mount it (`worldsize hpcpack share` says how), and name the directory: share.local of the compute"
+        where = share.local or "no known directory"
+        hint = (
+            "mount it (`worldsize hpcpack share` prints the script), and name the directory: share.local of the compute"
+        )
         kind = ConfigError if share.local is None else NotMounted
         raise kind(f"the share is not mounted here: {where}", f"{place}share.local", hint)
     return share

@@ -106,8 +106,8 @@ class _ProbedNode:
 
     def _unshared(self) -> str:
         if self._wrong:
-            return "what it read was not what was written here"
-        return f"it did not see what was written here within {_PATIENCE:g} s"
+            return "its content differs from what was written here"
+        return f"it did not see this machine's file within {_PATIENCE:g} s"
 
     def _error(self) -> str:
         words = self._text("err").strip().splitlines()

@@ -12,14 +12,14 @@ from worldsize.state.check_rows import OK, WARNING, CheckRow
 
 _LACKS = {
     "modes": (
-        "the share keeps no permissions: who reaches it reads the run",
-        "give only people whom you trust an account on it",
+        "the share stores no permissions: every user who reaches it can read the run",
+        "give accounts on it only to users that you trust",
     ),
     "links": (
-        "the share knows no symbolic links: ./outputs and ./logs of the command stay in the run's code/",
+        "the share supports no symbolic links: ./outputs and ./logs of the command stay in the run's code/",
         "mount it with `mfsymlinks`, here and on every node",
     ),
-    "hard_links": ("the share knows no hard links: each run copies its code", None),
+    "hard_links": ("the share supports no hard links: each run copies its code", None),
 }
 
 _NOUNS = {"modes": "permissions", "links": "symbolic links", "hard_links": "hard links"}

@@ -68,12 +68,17 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
     is_owner = all(sign.isalnum() or sign in "._-" for sign in person + group)
     is_version = all(part.isdigit() for part in version.split("."))
     for fits, what, where, hint in (
-        (is_share, f"{share!r} is no share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'"),
-        (is_place, f"{at!r} is no mount point", "--at", "/app"),
-        (is_owner, f"{owner or person!r} is no Linux account", "--owner", "--owner NAME, or NAME:GROUP"),
-        (person and user.isprintable(), f"{user!r} is no account", "--user", r"'DOMAIN\name'"),
-        (is_version, f"{version!r} is no version of SMB", "--smb", "3.0; 2.1 for an old head node"),
-        (re.fullmatch("[0-7]{3}", modes), f"{mode!r} is no mode", "--mode", "0700, or 0750 for a group that may read"),
+        (is_share, f"{share!r} is not a share of a head node", "--head", r"'\\HEAD\CcpSpoolDir\app'"),
+        (is_place, f"{at!r} is not a mount point", "--at", "/app"),
+        (is_owner, f"{owner or person!r} is not a Linux account", "--owner", "--owner NAME, or NAME:GROUP"),
+        (person and user.isprintable(), f"{user!r} is not an account", "--user", r"'DOMAIN\name'"),
+        (is_version, f"{version!r} is not a version of SMB", "--smb", "3.0; 2.1 for an old head node"),
+        (
+            re.fullmatch("[0-7]{3}", modes),
+            f"{mode!r} is not a mode",
+            "--mode",
+            "0700, or 0750 for a group that may read",
+        ),
     ):
         if not fits:
             raise UsageError(what, where, hint)
@@ -108,10 +113,10 @@ refuse() { echo "$1" >&2; exit 1; }
 
 [ "$(id -u)" = 0 ] || refuse "this needs root: sudo"
 command -v mount.cifs >/dev/null || refuse "mount.cifs is missing: install the package cifs-utils"
-id "$owner" >/dev/null 2>&1 || refuse "no account is called $owner here: run an HPC Pack job as $user, or useradd"
+id "$owner" >/dev/null 2>&1 || refuse "no account is named $owner here: run an HPC Pack job as $user, or useradd"
 mkdir -p "$root$at"
 
-# The password stands in a file that root alone reads; on a command line, or in fstab, everybody could.
+# The password is in a file that only root can read; on a command line, or in fstab, every user could.
 if [ -n "$password" ] || ! [ -s "$root$credentials" ]; then
     if [ -z "$password" ]; then
         printf 'password of %%s: ' "$user" >&2

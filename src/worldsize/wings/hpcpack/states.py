@@ -61,7 +61,7 @@ NODES = {
 def state_of(word: str) -> HpcPackState:
     """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
-    return known or HpcPackState("unknown", "is in state {}, which this release does not know".format(word or "?"))
+    return known or HpcPackState("unknown", "is in state {}, which is unknown to this release".format(word or "?"))
 
 
 def unusable_reason(state: str, health: str) -> str:

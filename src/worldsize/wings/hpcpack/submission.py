@@ -79,7 +79,7 @@ def _create_with_tasks(
         if head.sent - before == len(names) or sorted(_task_names(head, job)) == names:
             return
         _give_up(head, jobs.pop())  # a task that was taken for lost came twice
-    raise SubmitAgain("the connection to the head node loses too many answers", head.access.url, "try again")
+    raise SubmitAgain("too many answers of the head node were lost", head.access.url, "try again")
 
 
 def _do_once(act: Callable[[], Any], find: Callable[[], Any], sleep: Sleep) -> Any:
@@ -152,7 +152,7 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
         if state in ACCEPTED_STATES or row.get("starttime"):
             return
         if state in ("Failed", "Configuring"):
-            what = "HPC Pack refused the job: {}".format(said or "it says no more")
+            what = "HPC Pack refused the job: {}".format(said or "it gives no reason")
             raise SubmitRejected(what, f"HPC Pack job {job}", hint_for(said))
 
 

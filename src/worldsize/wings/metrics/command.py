@@ -23,14 +23,14 @@ _EXAMPLES = """examples:
   worldsize metrics --used                    the CPUs, memory, network and GPUs that its ranks use
   worldsize metrics --csv > values.csv        every value of every rank
   worldsize metrics --plot loss.png --name loss
-  worldsize metrics 417k 9f2c --value lowest  two runs beside each other
+  worldsize metrics 417k 9f2c --value lowest  two runs side by side
   worldsize metrics 5d1e                      an array: a row for each element"""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     runs = parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="runs, or arrays; else the latest that was started here"
+        "runs", nargs="*", metavar="RUN", help="runs, or arrays; else the latest that was started in this directory"
     )
     set_completer(runs, complete_runs)
     names = parser.add_argument(
@@ -44,10 +44,10 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--value",
         choices=("last", "lowest", "highest"),
         default="last",
-        help="which value of several runs is shown (default: last)",
+        help="the value shown for several runs (default: last)",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--used", action="store_true", help="what nodes, GPUs and ranks have used")
+    form.add_argument("--used", action="store_true", help="the use of nodes, GPUs and ranks")
     form.add_argument("--csv", action="store_true", help="every value, one in a row")
     form.add_argument("--plot", metavar="FILE", help="a picture, .png or .svg (extra plots)")
     add_output_option(parser)
@@ -70,7 +70,7 @@ def show_metrics(options: argparse.Namespace) -> int:
 
     if options.output == "json" and (options.csv or options.plot):
         form = "--csv" if options.csv else "--plot"
-        raise UsageError(f"{form} and -o json do not go together", None, "leave one of them out")
+        raise UsageError(f"{form} and -o json cannot be combined", None, "leave one of them out")
     runs = [each for text in options.runs or [None] for each in runs_of(find_runs(text))]
     wanted = Wanted(options.name, options.rank)
     if options.used:
@@ -113,7 +113,7 @@ def _plot(path: str, values: Sequence[RunValues]) -> None:
 
     left = write_picture(path, values)
     if left:
-        report(f"{left} more names do not fit into the picture: choose with --name")
+        report(f"{left} more names do not fit into the picture: select with --name")
 
 
 def _show_table(values: Sequence[RunValues], which: str) -> None:
@@ -144,15 +144,15 @@ def _nothing_lines(values: Sequence[RunValues], wanted: Wanted) -> list[str]:
     if names and wanted.names:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         there = ", ".join(map(shortened, names[:_NAMES])) + more
-        return [f"no value of {who} is called {' or '.join(wanted.names)}; there are: {there}"]
+        return [f"no value of {who} is named {' or '.join(wanted.names)}; there are: {there}"]
     if wanted.ranks is not None and ranks:
         return [f"{who}: rank {wanted.ranks} has logged no values; these have: {format_ranges(ranks)}"]
     lines = [
         f"{who}: no values logged",
-        "  → worldsize.log(step=step, loss=loss) in the script; what it logs with TensorBoard or MLflow is read too",
+        "  → worldsize.log(step=step, loss=loss) in the script; values of TensorBoard or MLflow are read as well",
     ]
     if any(sampled_nodes(each.chosen.run.paths) for each in values):
-        lines.append("  → worldsize metrics --used shows what its ranks use")
+        lines.append("  → worldsize metrics --used shows the ranks' resource use")
     return lines
 
 

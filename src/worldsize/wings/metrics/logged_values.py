@@ -44,7 +44,7 @@ class LoggedLine(msgspec.Struct, gc=False):
     step: int | None = None
 
     def numbers(self) -> list[tuple[str, float]]:
-        """Return the names and values; what is no number is left out."""
+        """Return the names and values; what is not a number is left out."""
         found = [(name, value if type(value) is float else _number(value)) for name, value in self.values.items()]
         return [(name, value) for name, value in found if value is not None and len(name) <= MAX_NAME]
 

@@ -80,7 +80,7 @@ def runs_table(runs: Sequence[RunValues], which: str) -> list[str]:
     ]  # fmt: skip
     headers = ["RUN", *(["INPUTS"] if inputs else []), *map(_header, columns[:_COLUMNS])]
     left = len(columns) - _COLUMNS
-    return table(rows, headers) + ([f"… and {left} more names: choose with --name"] if left > 0 else [])
+    return table(rows, headers) + ([f"… and {left} more names: select with --name"] if left > 0 else [])
 
 
 def _header(name: str) -> str:

@@ -8,8 +8,8 @@ from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.plan.plan import node_major_layout
 
 _LAUNCHER = (
-    "mpirun: Open MPI's starts the ranks, and needs no ssh; direct: ranks find its variables alone; srun: Slurm's own "
-    "start by PMIx; auto: mpirun where the first node has it, otherwise direct."
+    "mpirun: Open MPI starts the ranks, without ssh; direct: ranks only get its variables; srun: Slurm "
+    "starts them by PMIx; auto: mpirun if the first node has it, else direct."
 )
 
 

@@ -44,7 +44,7 @@ _PAUSE = 0.05
 _READINGS = 200
 _CHUNK = 2 << 20
 _WORDS = 1000
-_HINT = "does the node see the shared directory, and has it a Python from 3.8 on?"
+_HINT = "does the node see the shared directory, and does it have Python 3.8 or newer?"
 
 
 class CommandJob(Protocol):

@@ -26,33 +26,33 @@ _TICK = 0.1
 
 _EXAMPLES = """examples:
   worldsize exec -- nvidia-smi                        on every node of the latest running run
-  worldsize exec 417k --node 0,2-3 -- ps aux          on some of them
-  worldsize exec -- bash -c 'df -h /tmp | tail -1'    a shell of your own, where you want one
-  worldsize exec -w 4 -- nvcc --version               on four nodes of their own, without a run
-  worldsize exec --all -- pip3 install torch          on every node that the compute can use; on HPC Pack, --all
-                                                      may be left out while no run runs
+  worldsize exec 417k --node 0,2-3 -- ps aux          on some of its nodes
+  worldsize exec -- bash -c 'df -h /tmp | tail -1'    with a shell, where one is needed
+  worldsize exec -w 4 -- nvcc --version               on four nodes, without a run
+  worldsize exec --all -- pip3 install torch          on every usable node of the compute; on HPC Pack, --all
+                                                      may be omitted while no run is running
   worldsize exec -o json -- hostname                  {"node", "host", "code", "stdout", "stderr"} for each node
 
-The command is executed as typed, without a shell, in the run's code and in the environment of its ranks, and neither
-waits for what they hold nor disturbs them. Lines that all nodes print are folded. Ctrl-C ends it on all nodes. The
-exit code is the highest of all nodes'; 124 when --timeout is over."""
+The command is executed as typed, without a shell, in the run's code and in the environment of its ranks, without
+waiting for the ranks' resources or disturbing them. Lines that all nodes print are folded. Ctrl-C stops it on all
+nodes. The exit code is the highest of all nodes; 124 after a timeout."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "worldsize exec [options] [RUN] -- COMMAND …"
-    add_run_argument(parser, meaning="a run that runs; the latest of them when left out")
+    add_run_argument(parser, meaning="a running run (default: the latest)")
     parser.add_argument(
         "--node", metavar="NODES", action="append", default=[], help="only these nodes: 0,2-3, or a host's name"
     )
-    parser.add_argument("-w", "--world", metavar="N", type=parse_count, help="no run: N nodes of their own")
+    parser.add_argument("-w", "--world", metavar="N", type=parse_count, help="no run: N nodes")
     compute = parser.add_argument(
         "--compute", metavar="NAME", help="no run: nodes of this compute (one, on HPC Pack all)"
     )
     set_completer(compute, complete_computes)
     parser.add_argument("-a", "--all", action="store_true", help="no run: every usable node of the compute")
     parser.add_argument(
-        "--timeout", metavar="SECONDS", type=parse_seconds, help="end the command after so long, code 124"
+        "--timeout", metavar="SECONDS", type=parse_seconds, help="stop the command after this time, with code 124"
     )
     parser.add_argument(
         "--fold", choices=("same", "numbers", "off"), help="fold lines equal on all nodes (default: same)"
@@ -85,16 +85,18 @@ def _check(options: argparse.Namespace, own_nodes: bool) -> None:
         words = ["--", options.run] if options.words is None and options.run else ["--", "nvidia-smi"]
         raise UsageError("no command after --", None, f"worldsize exec {' '.join(words)}")
     for wrong, what in (
-        (options.all and options.world is not None, "both -w and --all say how many nodes"),
-        (own_nodes and options.run is not None, f"both a run ({options.run}) and nodes of their own"),
-        (options.output == "json" and options.fold, "-o json and --fold do not go together"),
+        (options.all and options.world is not None, "both -w and --all set the number of nodes"),
+        (own_nodes and options.run is not None, f"both a run ({options.run}) and nodes without a run"),
+        (options.output == "json" and options.fold, "-o json and --fold cannot be combined"),
     ):
         if wrong:
             raise UsageError(what, None, "leave one of them out")
     if own_nodes and options.node:
-        raise UsageError("--node chooses among the nodes of a run", "--node", "without a run say how many: -w 2")
+        raise UsageError(
+            "--node chooses among the nodes of a run", "--node", "without a run set the number of nodes: -w 2"
+        )
     if options.world == 0:
-        raise UsageError("0 is no number of nodes", "-w")
+        raise UsageError("0 is not a number of nodes", "-w")
 
 
 def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple[int, ...], NodeCommandStream]:
@@ -140,14 +142,14 @@ def _follow(options: argparse.Namespace, nodes: tuple[int, ...], stream: NodeCom
         gathered.take(said)
         if deadline is not None and not late and time.monotonic() > deadline:
             late = True
-            report(f"it {gathered.progress()} after {options.timeout:g} s: ending it")
+            report(f"it {gathered.progress()} after {options.timeout:g} s: stopping it")
             stream.stop()
         if len(heard) > told:
             told = len(heard)
             if told > 1:
                 stream.close()
                 break
-            report(f"it {gathered.progress()}: ending it (again: at once)")
+            report(f"it {gathered.progress()}: stopping it (again: at once)")
             stream.stop()
     gathered.finish()
     if heard:

@@ -13,7 +13,7 @@ from worldsize.compute.capabilities import ComputeNode
 from worldsize.plan.hostlist import fold_hostlist
 
 _EXAMPLES = """examples:
-  worldsize nodes                             nodes that are alike in one row
+  worldsize nodes                             equal nodes in one row
   worldsize nodes --compute lab --all         a row for each, with the reason why one is down
   worldsize nodes -o json                     each node; memory in MiB"""
 _HEADERS = ["NODES", "STATE", "GPUS", "CPUS", "MEMORY"]
@@ -21,7 +21,7 @@ _HEADERS = ["NODES", "STATE", "GPUS", "CPUS", "MEMORY"]
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    compute = parser.add_argument("--compute", metavar="NAME", help="of which compute (default: as configured)")
+    compute = parser.add_argument("--compute", metavar="NAME", help="the compute (default: as configured)")
     set_completer(compute, complete_computes)
     parser.add_argument("-a", "--all", action="store_true", help="one row for each node, with the reason it is down")
     add_output_option(parser)
@@ -50,7 +50,7 @@ def show_nodes(options: argparse.Namespace) -> int:
     unusable = [node for node in nodes if not node.usable]
     if unusable and not options.all:
         several = "1 node starts" if len(unusable) == 1 else f"{len(unusable)} nodes start"
-        report(f"{several} no runs: `worldsize nodes --all` says why")
+        report(f"{several} no runs: `worldsize nodes --all` gives the reason")
     return 0
 
 

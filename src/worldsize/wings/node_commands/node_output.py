@@ -63,7 +63,7 @@ class NodeResults:
             if node not in self.codes:
                 lost.setdefault(self.lost.get(node, ""), []).append(node)
         said = (f"{self._names(nodes)}: {why}" if why else self._names(nodes) for why, nodes in lost.items())
-        return [*lines, *(f"lost before its end: {each}" for each in said)]
+        return [*lines, *(f"lost before it ended: {each}" for each in said)]
 
     def _names(self, nodes: Sequence[int]) -> str:
         hosts = fold_hostlist(self.hosts[node] for node in nodes if node in self.hosts)

@@ -53,7 +53,7 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
     status = status or run.look()
     if status.state not in _RUNNING:
         why = ": " + status.message if status.message and not status.final else ""
-        hint = "`worldsize list --state RUNNING` shows which do"
+        hint = "`worldsize list --state RUNNING` lists running runs"
         raise UsageError(f"{verb} needs a running run, and {run.id} is {status.state}{why}", None, hint)
     handle = run.native()
     if handle is None:
@@ -63,7 +63,7 @@ def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRu
 
 
 def no_running_run_error(
-    hint: str = "start one, or ask for nodes of your own: worldsize exec -w 2 -- COMMAND",
+    hint: str = "start one, or ask for nodes: worldsize exec -w 2 -- COMMAND",
 ) -> NotFound:
     return NotFound("no run is running", None, hint)
 

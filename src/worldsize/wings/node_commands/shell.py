@@ -11,16 +11,16 @@ from worldsize.errors import UsageError
 
 _EXAMPLES = """examples:
   worldsize shell                             on the first node of the latest running run
-  worldsize shell 417k --node 2               on its third node; a host's name will do too
+  worldsize shell 417k --node 2               on its third node; a host's name works too
 
 The shell starts in the run's code with the environment of its ranks, without their rank variables. It ends with the
-run, and leaving it leaves the run alone. The exit code is the shell's."""
+run, and leaving it does not affect the run. The exit code is the shell's."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run_argument(parser, meaning="a run that runs; the latest of them when left out")
-    parser.add_argument("--node", metavar="NODE", help="which node: its number, or the host's name (default: 0)")
+    add_run_argument(parser, meaning="a running run (default: the latest)")
+    parser.add_argument("--node", metavar="NODE", help="the node: its number, or the host's name (default: 0)")
     parser.set_defaults(act=open_shell)
 
 
@@ -33,10 +33,10 @@ def open_shell(options: argparse.Namespace) -> int:
     run = reached.run
     nodes = choose_nodes([options.node or "0"], run.plan, reached.hosts)
     if len(nodes) > 1:
-        raise UsageError("a shell is on one node", "--node", "on several at once: worldsize exec")
+        raise UsageError("a shell is on one node", "--node", "for several nodes: worldsize exec")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("a shell needs a terminal", None, f"without one: worldsize exec {run.id} -- COMMAND")
     host = reached.hosts.get(nodes[0])
-    report("node {}{} of {}; leaving it leaves the run alone".format(nodes[0], f" ({host})" if host else "", run.id))
+    report("node {}{} of {}; leaving it does not affect the run".format(nodes[0], f" ({host})" if host else "", run.id))
     sys.stdout.flush()
     return reached.compute.shell(reached.handle, reached.node_command((), nodes))

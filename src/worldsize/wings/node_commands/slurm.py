@@ -116,7 +116,7 @@ def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: 
     place = find_running_job(job, run)
     if not set(place.nodes).issuperset(command.hosts.values()):
         what = f"not all nodes are in the allocation that this shell belongs to (job {job})"
-        raise UsageError(what, "--all", f"say -w {len(place.nodes)} for the nodes that are")
+        raise UsageError(what, "--all", f"use -w {len(place.nodes)} for the nodes that are")
     if len(command.nodes) > len(place.nodes):
         what = "%d nodes are asked for, and this allocation (job %s) has %d"
         raise UsageError(what % (len(command.nodes), job, len(place.nodes)), "-w", "ask for fewer")
@@ -148,11 +148,11 @@ def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
     try:
         text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, format_option(_COLUMNS)])
     except SubmitRejected as error:
-        raise UsageError(f"Slurm has no job {job} any more: {error.what}", None, "has the run ended?") from None
+        raise UsageError(f"Slurm no longer has job {job}: {error.what}", None, "has the run ended?") from None
     for row in values_of(text, _COLUMNS):
         if state_of(row["state"]).phase == "running":
             return RunningJob(row["jobid"], tuple(expand_hostlist(row["nodelist"])))
-    raise UsageError(f"Slurm's job {job} does not run now", None, "`worldsize status` says more")
+    raise UsageError(f"Slurm's job {job} does not run now", None, "see `worldsize status`")
 
 
 def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
@@ -166,7 +166,7 @@ def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
         if name is None and len(nodes) == len(place.nodes):
             name = place.nodes[number]
         if name is None:
-            raise UsageError(f"node {number} has not told its name yet", None, "try again in a moment")
+            raise UsageError(f"node {number} has not reported its name yet", None, "try again in a moment")
         found[name] = number
     return found
 

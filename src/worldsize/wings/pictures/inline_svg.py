@@ -34,9 +34,9 @@ def read_svg(data: bytes, prefix: str) -> Element:
     try:
         root = ElementTree.fromstring(data)  # nosec B314  # bounded above
     except ElementTree.ParseError as error:
-        raise ValueError(f"no SVG: {error}") from None
+        raise ValueError(f"not SVG: {error}") from None
     if root.tag != _NAMESPACE + "svg":
-        raise ValueError("XML, but no SVG")
+        raise ValueError("XML, but not SVG")
     name = root.findtext(_NAMESPACE + "title") or "chart"
     picture = _converted(root, prefix, 0)
     # What matplotlib says in a style sheet.

@@ -81,7 +81,7 @@ def _load_matplotlib() -> Any:
             raise ConfigError(f"matplotlib cannot be loaded: {error}") from None
         raise missing_package_error("drawing a picture", "matplotlib", "plots") from None
     except Exception as error:  # noqa: BLE001  # it reads settings of the person while it is loaded, and fails by them
-        hint = "look at ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
+        hint = "check ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
         raise ConfigError(f"matplotlib cannot be loaded: {error}", None, hint) from None
     finally:
         temporary = os.environ.get("MPLCONFIGDIR")

@@ -57,14 +57,14 @@ class _Renderer:
 
 def _opening(tag: str, attributes: dict[str, str]) -> str:
     if tag not in HTML_TAGS and tag not in SVG_TAGS:
-        raise ValueError(f"<{tag}> is no element of a page")
+        raise ValueError(f"<{tag}> is not an element of a page")
     words = [_attribute(name, value) for name, value in attributes.items()]
     return f"<{tag}{''.join(words)}>"
 
 
 def _attribute(name: str, value: str) -> str:
     if name not in ATTRIBUTES and not name.startswith("aria-"):
-        raise ValueError(f"{name} is no attribute of a page's element")
+        raise ValueError(f"{name} is not an attribute of a page's element")
     if not is_harmless(name, value):
         return ""
     return f' {name}="{escape_html(visible_text(value))}"'

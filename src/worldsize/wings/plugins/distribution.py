@@ -28,11 +28,11 @@ def load_external_kind(group: str, name: str) -> type[Distribution] | None:
     if kind is None:
         return None
     if not isinstance(kind, type) or not issubclass(kind, tuple):
-        raise part.problem("is no class of named tuples")
+        raise part.problem("is not a class of named tuples")
     fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     missing = {"type", *fields} - set(kind._field_defaults)  # type: ignore[attr-defined]
     if missing:
-        raise part.problem(f"has no default of {', '.join(sorted(missing))}")
+        raise part.problem(f"lacks defaults for {', '.join(sorted(missing))}")
     keys = part.call("keys", kind.keys, partial(_are_keys, fields), "a mapping of its fields to keys")  # type: ignore[attr-defined]
     return _with_checks(part, kind, keys)
 

@@ -38,24 +38,24 @@ _EXAMPLES = {
     "schema": """examples:
   worldsize schema > worldsize.schema.json      then, as the first line of a job file:
                                                 # yaml-language-server: $schema=worldsize.schema.json
-  worldsize schema status                       what `worldsize status -o json` prints: each key, its unit, when it is
-  worldsize schema env list                     null; what may be relied on is required""",
+  worldsize schema status                       the output of `worldsize status -o json`: each key, its unit, when it is
+  worldsize schema env list                     null; guaranteed keys are required""",
     "init": """examples:
-  worldsize init                  asks a few things; writes job.yml and worldsize.toml here
+  worldsize init                  asks a few questions; writes job.yml and worldsize.toml here
   worldsize init examples/mine --yes
-                                  takes what it finds, without asking (as it does without a terminal)""",
+                                  accepts the defaults, without questions (as without a terminal)""",
 }
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES[verb]
     if verb == "schema":
-        what = parser.add_argument("what", nargs="*", metavar="VERB", help="the schema of what VERB -o json prints")
+        what = parser.add_argument("what", nargs="*", metavar="VERB", help="the schema of the output of VERB -o json")
         set_completer(what, complete_words)
         parser.set_defaults(act=show_schema)
         return
     parser.add_argument("directory", nargs="?", default=".", metavar="DIR", help="the project (default: here)")
-    parser.add_argument("-y", "--yes", action="store_true", help="take the defaults; ask nothing")
+    parser.add_argument("-y", "--yes", action="store_true", help="accept the defaults; ask nothing")
     parser.add_argument("--force", action="store_true", help=f"overwrite {JOB} and {CONFIG}")
     parser.set_defaults(act=init)
 
@@ -94,7 +94,7 @@ def init(options: argparse.Namespace) -> int:
 
     directory = os.path.join(current_directory(), options.directory)
     if not os.path.isdir(directory):
-        raise NotFound("no such directory", options.directory, "init describes a project that is there")
+        raise NotFound("no such directory", options.directory, "init needs an existing project")
     job = os.path.join(directory, JOB)
     if os.path.lexists(job) and not options.force:
         raise UsageError("exists already", os.path.join(options.directory, JOB), "--force overwrites it")
@@ -155,7 +155,7 @@ def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> li
     scripts_found = ", ".join(scripts[:5]) + (", …" if len(scripts) > 5 else "") if scripts else "none"
     found = "Slurm ({})".format(", ".join(cluster.partitions) or "no partitions seen") if cluster else "no Slurm"
     told = "found: scripts: {}; {} GPU{}; {}".format(scripts_found, gpus, "" if gpus == 1 else "s", found)
-    return [told, "Enter takes what stands in brackets."]
+    return [told, "Enter accepts the value in brackets."]
 
 
 def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
@@ -176,7 +176,7 @@ def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
 def _script_error(directory: str, text: str) -> str:
     if text and not os.path.isfile(os.path.join(directory, text)):
         return f"there is no {text} in {directory}"
-    return "the script must lie in the project" if os.path.isabs(text) or text.startswith("..") else ""
+    return "the script must be in the project" if os.path.isabs(text) or text.startswith("..") else ""
 
 
 def _count_error(text: str) -> str:
@@ -194,7 +194,7 @@ def _check(text: str, path: str) -> None:
     try:
         parse_job(text, path)
     except JobError as error:
-        raise UsageError(f"no job can be made of this: {error.what}", error.where, f"write {JOB} by hand") from None
+        raise UsageError(f"no job can be made from this: {error.what}", error.where, f"write {JOB} by hand") from None
 
 
 def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
@@ -216,11 +216,11 @@ def _write(directory: str, shown: str, name: str, text: str, force: bool) -> boo
 def _advise(answers: InitAnswers) -> None:
     script = answers.script
     if script is None:
-        report("no Python script was found: the job says who each rank is; put your own command in its place")
+        report("no Python script was found: the job prints each rank's number; replace it with your own command")
         return
     if answers.nodes * answers.processes > 1 and not script.distributed and not answers.data_parallel:
-        report(f"{script.path} does not seem to use torch.distributed: each of its ranks would do the whole work")
+        report(f"{script.path} does not seem to use torch.distributed: each of its ranks would do all of the work")
     missing = [option.flag for option in _required_options(script) if option.name not in answers.values]
     missing += script.positionals
     if missing:
-        report(f"{script.path} wants {', '.join(missing)}: add it to the command")
+        report(f"{script.path} requires {', '.join(missing)}: add it to the command")

@@ -46,7 +46,7 @@ def examples_directory() -> str:
         if os.path.isfile(os.path.join(directory, INDEX)):
             return os.path.normpath(directory)
     hint = "they are the folder examples/ of worldsize's source code"
-    raise ConfigError("this installation of worldsize is without the examples", None, hint)
+    raise ConfigError("this installation of worldsize does not include the examples", None, hint)
 
 
 def read_examples(directory: str) -> list[Example]:

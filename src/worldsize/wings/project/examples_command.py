@@ -24,8 +24,8 @@ _EPILOG = """examples:
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("name", nargs="?", metavar="NAME", help="the example to copy; without it, all are listed")
-    parser.add_argument("--to", metavar="DIR", help="where the copy goes (default: NAME, here)")
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
+    parser.add_argument("--to", metavar="DIR", help="destination of the copy (default: NAME, here)")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     add_output_option(parser)
     parser.set_defaults(act=show_or_copy)
 
@@ -35,7 +35,7 @@ def show_or_copy(options: argparse.Namespace) -> int:
     if options.name is not None:
         return _copy(directory, find_example(directory, options.name), options)
     if options.to is not None or options.force:
-        raise UsageError("--to and --force want the NAME of an example", None, "worldsize examples lists them")
+        raise UsageError("--to and --force need the NAME of an example", None, "worldsize examples lists them")
     found = read_examples(directory)
     if options.output == "json":
         show_json([example._asdict() for example in found])

@@ -45,7 +45,7 @@ def job_text(name: str, answers: InitAnswers) -> str:
         "type: command\n",
         dump_job(Job(display_name=name)),
         f"code: ./{code}\n" if code else "code: .\n",
-        "\n# What each rank executes, by bash, in a snapshot of the code.\n",
+        "\n# The command of each rank, run by bash in a snapshot of the code.\n",
         "# RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, … are set; ./outputs is kept with the run.\n",
         dump_job(Job(command=_command(script, inputs))),
     ]
@@ -60,7 +60,7 @@ def job_text(name: str, answers: InitAnswers) -> str:
     if answers.undistributed:
         mark = "" if answers.data_parallel else "# "
         parts.append(
-            f"{mark}data_parallel: split   # one training on all ranks, since the script does not make it one\n"
+            f"{mark}data_parallel: split   # one training on all ranks, since the script does not distribute itself\n"
         )
     return "".join(parts)
 
@@ -104,7 +104,7 @@ def config_text(cluster: SlurmCluster | None) -> str:
     """Return the text of a valid configuration; a Slurm cluster's table is active where there is one."""
     mark = "" if cluster else "# "
     lines = [
-        "# Where this project runs. `worldsize config show --origin` tells what holds, and why.",
+        "# Where this project runs. `worldsize config show --origin` shows the values in force and their sources.",
         '# default_compute = "cluster"',
         "",
         mark + "[compute.cluster]",

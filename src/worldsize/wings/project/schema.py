@@ -25,7 +25,7 @@ def job_schema() -> dict[str, Any]:
     return {
         "$schema": SCHEMA_ID,
         "title": "worldsize job",
-        "description": "One job file, any world size. Azure ML's v2 commandJob with a few keys more.",
+        "description": "One job file, any world size. Azure ML's v2 commandJob with a few more keys.",
         **schema,
         "oneOf": [{"required": ["command"]}, {"required": ["argv"]}],
         "$defs": {

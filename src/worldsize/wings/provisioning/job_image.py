@@ -130,8 +130,8 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
     if runtime is None:
         what = f"the image {mask_text(image)} needs Apptainer or Singularity, or Pyxis on Slurm: none is here"
         hint = (
-            'say which the nodes have, `container = "apptainer"` of the compute; or "none", to run without the image; '
-            "or which environment it stands for, in [environment_map]"
+            'name the program on the nodes, `container = "apptainer"` of the compute; or "none", to run without the '
+            "image; or map it to an environment, in [environment_map]"
         )
         return CheckResult("error", what, key, hint)
     if runtime.kind == NONE:
@@ -141,13 +141,11 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
         what = "a batch script's own srun starts its ranks: it can name the image itself"
         return CheckResult("error", what, key, "srun apptainer exec …, or srun --container-image …")
     if runtime.kind == APPTAINER and not launcher_facts(plan.launcher).in_image:
-        what = f"launcher: {plan.launcher} would run outside of the image"
+        what = f"launcher: {plan.launcher} would run outside the image"
         return CheckResult("error", what, key, f"launcher: direct, or {plan.launcher} in the command")
     if runtime.kind == PYXIS and has_password(image):
         what = f"enroot takes no password in an image's address: {mask_text(image)}"
-        return CheckResult(
-            "error", what, key, "leave it out, and put it into ~/.config/enroot/.credentials on the nodes"
-        )
+        return CheckResult("error", what, key, "remove it, and put it into ~/.config/enroot/.credentials on the nodes")
     if is_file(image) and not os.path.exists(os.path.expanduser(image)):
         return CheckResult("error", f"no such image: {mask_text(image)}", key)
     return None
@@ -165,7 +163,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
         return request
     program = which("enroot" if runtime.kind == PYXIS else runtime.program, path=request.environ.get("PATH"))
     if program is None:
-        progress.notice(f"environment.image: the nodes fetch {image} themselves: nothing here can", "image")
+        progress.notice(f"environment.image: the nodes fetch {image} themselves: no program here can", "image")
         return request
     store = ContentStore(data_directory(request.config, dry.plan.compute), progress)
     try:
@@ -262,5 +260,5 @@ def _run(argv: Sequence[str], image: str, environ: Mapping[str, str]) -> None:
         raise UsageError(f"cannot be fetched: {argv[0]}: {error.strerror}", mask_text(image)) from None
     if done.returncode:
         said = mask_text(done.stderr.strip() or done.stdout.strip())[-_MAX_MESSAGE_LENGTH:]
-        what = f"cannot be fetched: {os.path.basename(argv[0])} said:\n{said}"
-        raise UsageError(what, mask_text(image), "mend its name")
+        what = f"cannot be fetched: {os.path.basename(argv[0])} printed:\n{said}"
+        raise UsageError(what, mask_text(image), "correct its name")

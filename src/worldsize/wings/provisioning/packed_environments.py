@@ -64,10 +64,10 @@ def with_packed_environment(
 
 def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
     if job.batch_script is not None:
-        what = "a batch script's own srun starts its ranks: they cannot be given an unpacked environment"
+        what = "a batch script's own srun starts its ranks: they cannot use an unpacked environment"
         return CheckResult("error", what, "environment", "name one that the nodes see, with distribute: shared")
     if environment.prefix is None:
-        what = "only an environment that is named can be brought to the nodes' disks"
+        what = "only a named environment can be copied to the nodes' disks"
         return CheckResult("error", what, "environment.distribute", "name it: python: PATH")
     return None
 
@@ -110,7 +110,7 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", path) from None
     except ValueError as error:
-        raise UsageError(f"is no packed environment: {error}", path, "worldsize env pack makes one") from None
+        raise UsageError(f"is not a packed environment: {error}", path, "worldsize env pack makes one") from None
     version: Any = value.get("python")
     known = isinstance(version, list) and len(version) == 2 and all(isinstance(each, int) for each in version)
     return ExistingEnvironment(ENVIRONMENT_MARK, str(value["kind"]), (version[0], version[1]) if known else None)
@@ -134,7 +134,7 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
     if os.path.exists(path):
         return describe_pack(path)
     what = f"packing {os.path.basename(found.prefix)}"
-    lock = acquire(path + ".lock", lambda _: news.transfer(f"another worldsize is {what}", 0, 0))
+    lock = acquire(path + ".lock", lambda _: news.transfer(f"another worldsize process is {what}", 0, 0))
     assert lock is not None
     try:
         if os.path.exists(path):

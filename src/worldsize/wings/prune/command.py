@@ -31,11 +31,11 @@ _EXAMPLES = {
     "prune": """examples:
   worldsize prune --older-than 30d --dry-run
   worldsize prune --keep 100 --state FAILED
-  worldsize prune --older-than 90d --with-outputs       also those that have written files
+  worldsize prune --older-than 90d --with-outputs       also runs that have written files
 
 A run that has written files is kept without --with-outputs.""",
     "rm": """examples:
-  worldsize rm 417k 9f2c                                also where one is damaged
+  worldsize rm 417k 9f2c                                also damaged runs
   worldsize fetch 417k && worldsize rm 417k --with-outputs""",
 }
 
@@ -47,15 +47,17 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         set_completer(runs, complete_runs)
         parser.set_defaults(act=run_rm)
     else:
-        parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this: 30d, 12h, 90m, 45s")
-        parser.add_argument("--keep", metavar="N", type=parse_count, help="the newest N runs stay")
+        parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than: 30d, 12h, 90m, 45s")
+        parser.add_argument("--keep", metavar="N", type=parse_count, help="keep the newest N runs")
         state = parser.add_argument(
-            "--state", metavar="STATE", action="append", help="only runs that ended so (may be repeated)"
+            "--state", metavar="STATE", action="append", help="only runs in this state (may be repeated)"
         )
         set_completer(state, complete_states)
         parser.set_defaults(act=run_prune)
-    parser.add_argument("--with-outputs", action="store_true", help="also what has written files, which go with it")
-    parser.add_argument("--dry-run", action="store_true", help="say what would go; remove nothing")
+    parser.add_argument(
+        "--with-outputs", action="store_true", help="also runs that have written files, with these files"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print what would be removed; remove nothing")
     add_output_option(parser)
 
 
@@ -67,7 +69,7 @@ def run_prune(options: argparse.Namespace) -> int:
     from worldsize.wings.prune.removal import prune
 
     if options.older_than is None and options.keep is None and not options.state:
-        raise UsageError("nothing says which runs may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
+        raise UsageError("no run is nameds may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
     kept = _KeptRuns()
     gone = prune(
         load_current_config().home,
@@ -125,7 +127,7 @@ def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
     refuse_foreign(run.paths.root, danger_of_run(run.paths), "remove")
     home = load_current_config().home
     if os.path.realpath(run_paths(home, run.id).root) != os.path.realpath(run.directory):
-        raise UsageError(f"{text} is no run of {home}", None, "the elements of an array go with the array")
+        raise UsageError(f"{text} is not a run of {home}", None, "the elements of an array are removed with the array")
     try:
         state = run.look()
     except DamagedRun:
@@ -133,11 +135,11 @@ def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
     if state is not None and not state.final:
         raise UsageError(f"{run.id} is {state.state}", None, f"worldsize cancel {run.id}")
     if isinstance(run, Run) and (state is None or (state.reason or "").startswith(Reason.DAMAGED)) and _may_go_on(run):
-        what = f"{run.id} goes on, though its directory is damaged, or a newer worldsize's"
+        what = f"{run.id} is still running, though its directory is damaged, or of a newer worldsize"
         raise UsageError(what, None, f"worldsize cancel {run.id}, or the release that started it")
     files, size = (0, 0) if options.with_outputs else _written(run.paths)
     if files:
-        what = f"{run.id} has written {count_text(files, 'file')}, {bytes_text(size)}, which would go with it"
+        what = f"{run.id} has written {count_text(files, 'file')}, {bytes_text(size)}, which would be removed too"
         raise UsageError(what, None, f"worldsize fetch {run.id}; then: worldsize rm {run.id} --with-outputs")
     if not options.dry_run and isinstance(run, Run):
         run.end_remains()

@@ -33,7 +33,7 @@ class KubernetesCompute(AbsentEntity):
 
 
 class Workspace(AbsentEntity):
-    instead = "runs lie in ~/.worldsize, or where WORLDSIZE_HOME says"
+    instead = "runs are in ~/.worldsize, or in WORLDSIZE_HOME"
 
 
 class Model(AbsentEntity):

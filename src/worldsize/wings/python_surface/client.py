@@ -124,7 +124,7 @@ def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = No
     run."""
     found = _find(run, os.environ if environ is None else environ)
     if isinstance(found, Run):
-        raise UsageError(f"{found.id} is no array of runs", None, "open_run() opens it")
+        raise UsageError(f"{found.id} is not an array", None, "open_run() opens it")
     return found
 
 
@@ -148,7 +148,7 @@ def _with_array_options(
     if at_once is None:
         return job
     if not is_array_job(job) or at_once <= 0:
-        raise UsageError("at_once has no meaning for a single run", "submit()", "say matrix or count too")
+        raise UsageError("at_once has no meaning for a single run", "submit()", "set matrix or count too")
     return job._replace(at_once=at_once)
 
 
@@ -199,7 +199,7 @@ def read_job_like(job: object, caller: str) -> Job:
         return job
     if isinstance(job, (str, os.PathLike)):
         return load_job(job)
-    what = f"{caller} wants a job, not {type(job).__name__}"
+    what = f"{caller} needs a job, not {type(job).__name__}"
     raise UsageError(what, None, "make one with command() or load_job()")
 
 

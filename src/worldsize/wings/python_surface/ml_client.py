@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from worldsize.service.runs.array import RunArray
     from worldsize.service.runs.run import Run
 
-_RUNS = "open_run(name) gives a run: its .status, .wait(), .logs(), .outputs and .cancel(); `worldsize list` shows all"
+_RUNS = (
+    "open_run(name) returns a run: its .status, .wait(), .logs(), .outputs and .cancel(); `worldsize list` shows all"
+)
 _INPUTS = "nothing is registered: name the file or folder itself, Input(path=…)"
 _ENVIRONMENTS = (
     "nothing is registered: environment=Environment(conda_file=…), and `worldsize env list` shows what was built"
 )
 _COMPUTES = 'computes are tables [compute.NAME] of worldsize.toml; this machine is compute="local"'
 _WITHIN_JOBS = {
-    "stream": "run.wait() follows it to its end; `worldsize logs -f` shows what its ranks write",
-    "download": "run.outputs.NAME.path is where an output lies, run.outputs.path what ./outputs was",
+    "stream": "run.wait() follows it to its end; `worldsize logs -f` shows the ranks' output",
+    "download": "run.outputs.NAME.path is an output's path, run.outputs.path that of ./outputs",
     "cancel": "run.cancel()",
     "begin_cancel": "run.cancel()",
-    "show_services": "run.directory has all that there is of a run",
+    "show_services": "run.directory has everything of a run",
 }
 _ELSEWHERE = {
     "compute": _COMPUTES,
@@ -34,7 +36,7 @@ _ELSEWHERE = {
     "datastores": _INPUTS,
     "models": "a model is an output of a run: run.outputs.NAME.path",
     "environments": _ENVIRONMENTS,
-    "workspaces": "runs lie in ~/.worldsize, or where WORLDSIZE_HOME says",
+    "workspaces": "runs are in ~/.worldsize, or in WORLDSIZE_HOME",
 }
 
 

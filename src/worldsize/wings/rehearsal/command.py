@@ -21,7 +21,7 @@ def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked:
     told: tuple[Notice, ...] = ()
     if options.virtual_gpus is not None:
         if not 1 <= options.virtual_gpus <= MOST:
-            raise UsageError(f"{options.virtual_gpus} GPUs of each node: 1 to {MOST}", "--virtual-gpus")
+            raise UsageError(f"{options.virtual_gpus} GPUs per node: 1 to {MOST}", "--virtual-gpus")
         job = job._replace(virtual_gpus=options.virtual_gpus)
     if options.verb == "rehearse":
         job, said = to_rehearsal(job, config, options.compute, asked)

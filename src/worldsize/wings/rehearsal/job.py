@@ -38,7 +38,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
         job = job._replace(virtual_gpus=_process_count(job) if gpus == _process_count(asked) else gpus)
     ranks = job.distribution.world_size(job.resources.instance_count) if job.distribution else 1
     if ranks > _MANY:
-        said.append(f"{ranks} ranks on this machine; most mistakes show with -w 2x2 too")
+        said.append(f"{ranks} ranks on this machine; most mistakes also show with -w 2x2")
     here = name if settings is not None and settings.type == LOCAL else LOCAL
     return job._replace(compute=here), said
 

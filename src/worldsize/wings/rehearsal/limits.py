@@ -9,7 +9,7 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 LIMITS = (
-    "speed, out of memory, float16 (bfloat16 stands for it), NCCL and the network between nodes, torch.compile, "
+    "speed, out of memory, float16 (bfloat16 is used instead), NCCL and the network between nodes, torch.compile, "
     "CUDA kernels and extensions"
 )
 

@@ -32,7 +32,7 @@ _BEGINNING = 200
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    add_run_argument(parser, meaning="a run or an array; else the latest that was started here")
+    add_run_argument(parser, meaning="a run or an array; else the latest that was started in this directory")
     parser.add_argument("--to", metavar="FILE", help="the page; - for stdout; RUN.html when left out")
     parser.add_argument(
         "--log-lines", metavar="N", type=parse_count, default=_LOG_LINES, help="the last lines of each log (200)"
@@ -40,9 +40,9 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--environment",
         action="store_true",
-        help="all variables of whoever submitted, not only those of libraries",
+        help="all variables of the submitter, not only those of libraries",
     )
-    parser.add_argument("--force", action="store_true", help="replace FILE also where it is no page")
+    parser.add_argument("--force", action="store_true", help="replace FILE even if it is not a page")
     parser.set_defaults(act=report)
 
 

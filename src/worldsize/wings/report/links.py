@@ -28,12 +28,12 @@ def refuse_links_out(root: str) -> None:
     links = chain(_links(root), filter(os.path.islink, tables))
     for number, path in enumerate(links):
         if number > _ENTRIES:
-            raise UsageError(f"it is no run of your own, and has more than {_ENTRIES} files", root)
+            raise UsageError(f"it is not your own run, and has more than {_ENTRIES} files", root)
         if path and not _is_below(os.path.realpath(path), inside):
             raise UsageError(
-                "it is no run of your own, and this link in it leads elsewhere: a page could show a file of yours",
+                "it is not your own run, and this link in it leads elsewhere: a page could show a file of yours",
                 path,
-                "copy the run without the link, and make the page of the copy",
+                "copy the run without the link, and make a page of the copy",
             )
 
 

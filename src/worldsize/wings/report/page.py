@@ -32,15 +32,15 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("run", "The run", head),
-    Part("failure", "Why it ended so", failure),
+    Part("failure", "Why it ended this way", failure),
     Part("notices", "Warnings and notices", notices),
     Part("efficiency", "Efficiency", efficiency),
     Part("timeline", "Timeline", timeline),
     Part("ranks", "Ranks", ranks),
     Part("checks", "Checks of the nodes", checks),
     Part("metrics", "Logged values", logged),
-    Part("use", "What the nodes used", node_use),
-    Part("nodes", "What the nodes are made of", node_facts),
+    Part("use", "Resource use of the nodes", node_use),
+    Part("nodes", "Hardware of the nodes", node_facts),
     Part("logs", "Logs", logs),
     Part("job", "Job", job),
     Part("plan", "Plan", plan),

@@ -38,17 +38,17 @@ def requeue(run: Run) -> int:
     status = run.look()
     rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
     if status.state not in (*_ENDED, *_ON_ITS_WAY):
-        hint = rerun if status.final else "it starts by itself, or `worldsize status` says why not"
+        hint = rerun if status.final else "it starts by itself, or `worldsize status` gives the reason"
         raise UsageError(f"{run.id} is {status.state}", None, hint)
     handle = run.native()
     if handle is None or "requeue" not in run.compute.capabilities:
-        raise UsageError(f"the compute of {run.id} puts no run back into a queue", None, rerun)
+        raise UsageError(f"the compute of {run.id} cannot put a run back into a queue", None, rerun)
     place = array_of(run.paths)
     if place and os.path.exists(RunPaths(place[0]).cancel):
-        raise UsageError(f"the array that {run.id} belongs to was cancelled", None, rerun)
+        raise UsageError(f"the array of {run.id} was cancelled", None, rerun)
     seen = run.compute.observe([handle])[0]
     if seen.phase == "unknown":
-        raise SubmitAgain(seen.message or "the compute does not say how it is", f"run {run.id}", "try again")
+        raise SubmitAgain(seen.message or "the compute does not report its state", f"run {run.id}", "try again")
     attempt = max(seen.restarts if seen.counted else 0, run.paths.attempt) + 1
     ask = cast(CanRequeue, run.compute).requeue
     try:
@@ -74,10 +74,10 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
     where one is not set here, or where another secret than a variable is gone; OSError."""
     if not plan.hidden or read_secrets(paths) is not None:
         return
-    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, which can be given it again"
+    rerun = f"`worldsize rerun {plan.run_id}` makes a new run, for which it can be set again"
     lost = ", ".join(key for key in plan.hidden if key not in VARIABLES)
     if lost:
-        raise UsageError(f"a secret in its {lost} is kept nowhere since it has ended", None, rerun)
+        raise UsageError(f"a secret in its {lost} is no longer stored since it has ended", None, rerun)
     missing = [name for name in masked_variables(plan) if name not in environ]
     if missing:
         raise UsageError(f"{missing[0]} is not set here, and the run needs it", None, f"export {missing[0]}=…")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   worldsize selftest --compute lab                    at most 15 minutes, jobs of at most 2 nodes
   worldsize selftest --compute lab --nodes 4 --minutes 30
-  worldsize selftest --compute lab -k cancel          the tests whose names hold this word"""
+  worldsize selftest --compute lab -k cancel          the tests whose names contain this word"""
 _INTERRUPTED = 130
 _KEPT_SIGN_IN = {"AZURE_CONFIG_DIR": ".azure", "AZD_CONFIG_DIR": ".azd"}
 """Where `az login` and `azd auth login` keep what they have, by the variable that names another place."""
@@ -48,17 +48,17 @@ _LEAST = 15
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
-    compute = parser.add_argument("--compute", metavar="NAME", help="which compute (default: as configured)")
+    compute = parser.add_argument("--compute", metavar="NAME", help="the compute (default: as configured)")
     set_completer(compute, complete_computes)
     parser.add_argument("--nodes", metavar="N", type=parse_count, help=f"the most nodes of a job ({_NODES})")
-    help = f"what has not begun by then is not run ({_USUAL_MINUTES}; on Azure ML {_MINUTES['azureml']})"
+    help = f"tests that have not begun by then are not run ({_USUAL_MINUTES}; on Azure ML {_MINUTES['azureml']})"
     parser.add_argument("--minutes", metavar="N", type=parse_seconds, help=help)
     help = f"tests side by side ({_USUAL_LANES}; on `local` {_LANES['local']}, on Azure ML {_LANES['azureml']})"
     parser.add_argument("--lanes", metavar="N", type=parse_count, help=help)
     parser.add_argument("-k", metavar="WORDS", dest="keyword", default="", help="only these tests, as pytest's -k")
-    parser.add_argument("--to", metavar="DIR", default=".", help="where the report is written (here)")
+    parser.add_argument("--to", metavar="DIR", default=".", help="directory of the report (default: here)")
     parser.add_argument("--note", metavar="TEXT", default="", help="a sentence for the report")
-    parser.add_argument("--simulated", action="store_true", help="the report says that the cluster is a stand-in")
+    parser.add_argument("--simulated", action="store_true", help="mark the cluster as simulated in the report")
     add_output_option(parser)
     parser.set_defaults(act=selftest)
 
@@ -95,7 +95,7 @@ def _check(options: argparse.Namespace) -> None:
         if getattr(options, name) == 0:
             raise UsageError("0 is too few", f"--{name}", "1 or more")
     if not os.path.isdir(options.to):
-        raise UsageError(f"{options.to} is no directory", "--to", "the report is written into one that exists")
+        raise UsageError(f"{options.to} is not a directory", "--to", "name an existing directory for the report")
 
 
 def _environ(settings: ComputeSettings) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _environ(settings: ComputeSettings) -> dict[str, str]:
 
 def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a client with another home that runs jobs in this workspace: those of `environ`, and
-    where the sign-in at Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
+    where the sign-in to Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
     if not settings.options.get("environment"):
         where = f"compute.{settings.name}.environment"
         raise ConfigError("the tests' jobs need an environment to run in", where, 'environment = "azureml:NAME@latest"')
@@ -166,7 +166,7 @@ def _run(
         run.follow()
     except KeyboardInterrupt:
         _ignore_signals()
-        report("ending what was started")
+        report("stopping what was started")
         interrupted = True
         run.end()
     progress.clear()

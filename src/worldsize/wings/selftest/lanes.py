@@ -171,7 +171,7 @@ class Run:
 
     def all_results(self, interrupted: bool) -> list[Verdict]:
         """One for each test, with the reason of those that have not run."""
-        why = "interrupted" if interrupted else "time was over"
+        why = "interrupted" if interrupted else "time ran out"
         found = []
         for result in self.results.values():
             if result.outcome == "not run":

@@ -101,7 +101,7 @@ def write_report(report: Mapping[str, Any], known: Known, directory: str) -> lis
     and where the disk says no; then nothing is written."""
     left = leaks_of(report, known)
     if left:
-        raise StorageError(f"the report is not written, since it would tell: {', '.join(left)}")
+        raise StorageError(f"the report is not written, since it would disclose: {', '.join(left)}")
     base = os.path.join(directory, f"selftest-{_file_name(report['compute']['name'])}-{report['date']}")
     texts = {".json": json.dumps(report, indent=1, ensure_ascii=False) + "\n", ".md": as_markdown(report)}
     try:

@@ -35,7 +35,7 @@ def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
             kind = service.get("type") or service.get("job_service_type")
             what = f"{kind} does not start here; worldsize shell RUN opens a shell on a node"
         elif service.get("nodes") == "all" and job.resources.instance_count > 1:
-            what = "starts beside the first rank alone, not on all nodes"
+            what = "starts next to the first rank only, not on all nodes"
         else:
             continue
         found.append(CheckResult("notice", what, origins.of(f"services.{name}"), id="service"))

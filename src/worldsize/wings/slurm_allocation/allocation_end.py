@@ -38,4 +38,4 @@ def explained_end(gone: Observation, row: JobRow, last_words: float, now: float)
     if state_of(row.state).reason not in _TAKE_RUNS_ALONG:
         return gone
     end = observation(row)
-    return gone._replace(reason=end.reason, message=f"{end.message}; that ended its allocation (job {row.job})")
+    return gone._replace(reason=end.reason, message=f"{end.message}; this ended its allocation (job {row.job})")

@@ -182,7 +182,7 @@ class AllocationCompute(SlurmCompute):
 
 def _observe_end(handle: Handle, allocation: JobRow) -> Observation:
     """The observation of a run whose srun is gone."""
-    gone = Observation("absent", message=f"its srun (process {handle['pid']}) is gone", over=True)
+    gone = Observation("absent", message=f"its srun (process {handle['pid']}) has ended", over=True)
     return explained_end(gone, allocation, _last_words(handle), time.time())
 
 

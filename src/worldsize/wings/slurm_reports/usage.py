@@ -19,8 +19,8 @@ _HOUR = 3600.0
 
 
 def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
-    """Return the usage for every id asked; None where accounting has not noted the end, or nothing was used. Raises as
-    `run` does where accounting is off or does not answer.
+    """Return the usage for every id asked; None where accounting has not recorded the end, or nothing was used. Raises
+    as `run` does where accounting is off or does not answer.
 
     Accounting lags by seconds: it notes the end first, then the CPU time.
     """

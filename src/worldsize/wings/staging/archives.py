@@ -37,7 +37,7 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
     except _damage_errors() as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UsageError(f"is no archive that can be read: {error}", shown, "say type: uri_file") from None
+        raise UsageError(f"is not a readable archive: {error}", shown, "set type: uri_file") from None
     finally:
         place.close()
 

@@ -67,11 +67,11 @@ class ConfinedDirectory:
         may go up at its beginning alone, and no further than to the top."""
         *above, last = self._file_parts(name)
         if not text:
-            raise ImpossibleEntry(f"{name:.80} is a link to nothing")
+            raise ImpossibleEntry(f"{name:.80} is a dangling link")
         words = text.split("/")
         up = next((number for number, word in enumerate(words) if word not in ("..", ".", "")), len(words))
         if os.path.isabs(text) or ".." in words[up:] or words[:up].count("..") > len(above):
-            raise UnsafeEntry(errno.EPERM, "a link in it leads out of it, or could", name)
+            raise UnsafeEntry(errno.EPERM, "a link in it leads outside it, or could", name)
         with self._open(above, name) as directory:
             _clear_name(last, directory)
             os.symlink(text, last, dir_fd=directory)
@@ -86,11 +86,11 @@ class ConfinedDirectory:
                 if stat.S_ISLNK(mode):
                     self.make_link(name, os.readlink(source, dir_fd=directory))
                 elif not stat.S_ISREG(mode):
-                    raise ImpossibleEntry(f"{name} is a link to what is no file")
+                    raise ImpossibleEntry(f"{name} is a link to something other than a file")
                 elif self._parts(name) != self._parts(of):
                     self._link(directory, source, name)
         except FileNotFoundError:
-            raise ImpossibleEntry(f"{name} is a link to what it does not hold") from None
+            raise ImpossibleEntry(f"{name} is a link to a name that is not in it") from None
 
     def _link(self, directory: int, source: str, name: str) -> None:
         *above, last = self._file_parts(name)
@@ -127,16 +127,16 @@ class ConfinedDirectory:
         """Return the components of a name, as it reads; none for the top."""
         path = os.path.normpath(name or ".")
         if os.path.isabs(name) or path.split("/")[0] == "..":
-            raise UnsafeEntry(errno.EPERM, "a name in it leads out of it", name)
+            raise UnsafeEntry(errno.EPERM, "a name in it leads outside it", name)
         parts = () if path == "." else tuple(path.split("/"))
         if len(parts) > _DEEPEST or len(os.fsencode(self._target + "/" + path)) >= 4096:
-            raise ImpossibleEntry(f"{name:.80}… lies too deep")
+            raise ImpossibleEntry(f"{name:.80}… is nested too deep")
         return parts
 
     def _file_parts(self, name: str) -> Parts:
         parts = self._parts(name)
         if not parts:
-            raise ImpossibleEntry(f"{name!r:.80} is no name of a file")
+            raise ImpossibleEntry(f"{name!r:.80} is not a file name")
         return parts
 
     @contextmanager
@@ -169,7 +169,7 @@ class ConfinedDirectory:
                 raise
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(part, above):
-                raise UnsafeEntry(errno.EPERM, "a name in it is one below a link", name) from None
+                raise UnsafeEntry(errno.EPERM, "a name in it is below a link", name) from None
             raise
         self._count(BLOCK)
         os.mkdir(part, 0o755, dir_fd=above)
@@ -180,7 +180,7 @@ class ConfinedDirectory:
         if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
-            return ImpossibleEntry(f"{name:.80} is a directory and something else, or no name of a file")
+            return ImpossibleEntry(f"{name:.80} is a directory and something else, or not a file name")
         return OSError(error.errno, error.strerror, os.path.join(self._target, name))
 
 

@@ -66,7 +66,7 @@ class DataStore(ContentStore):
             found = self._copy_from_disk(uri, sha256, what, limit)
         elif is_web(uri):
             if sha256 is None and _is_open_to_others(uri):
-                words = "%s: %s is fetched by http, where others can answer: say https, or give its sha256"
+                words = "%s: %s is fetched by http, where other servers can answer: use https, or set its sha256"
                 self.report_notice(words % (what, display_url(uri)))
             found = self._fetch_from_web(uri, sha256, what, limit)
         else:
@@ -95,7 +95,7 @@ class DataStore(ContentStore):
     def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
         """Copy a file of this machine as it is now."""
         if not os.path.isfile(path):
-            raise UsageError("is no file", path, "mend the path; a directory can be an input")
+            raise UsageError("is not a file", path, "correct the path; a directory can be an input")
         limit.check(os.path.getsize(path))
         digest = self.digest(path, what)
         _compare(digest, sha256, path)
@@ -130,7 +130,7 @@ class DataStore(ContentStore):
                 if isinstance(error, UsageError) or not known:
                     raise
                 when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(known["fetched"]))
-                self.report_notice(f"{what}: {error.what}; what was fetched on {when} is used")
+                self.report_notice(f"{what}: {error.what}; the copy of {when} is used")
                 version = None
             if version is None:
                 assert known is not None
@@ -156,7 +156,7 @@ class DataStore(ContentStore):
                 write_json(state, known)
         if sha256:
             if found.folder:
-                raise UsageError("is a folder, and a checksum is of a file", display_url(uri), "leave sha256 out")
+                raise UsageError("is a folder, and a checksum is for a file", display_url(uri), "remove sha256")
             _compare(known["sha256"], sha256, display_url(uri))
         return _to_fetched_data(known)
 
@@ -248,5 +248,5 @@ def _to_fetched_data(value: dict[str, Any]) -> FetchedData:
 
 def _compare(digest: str, wanted: str | None, where: str) -> None:
     if wanted and digest != wanted.lower():
-        hint = "it is another file, or was changed on its way: mend sha256 if you trust it"
+        hint = "it is another file, or was changed in transit: correct sha256 if you trust it"
         raise UsageError(f"its sha256 is {digest}, and not {wanted.lower()}", where, hint)

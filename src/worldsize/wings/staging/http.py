@@ -30,10 +30,10 @@ _TIMEOUT = 30.0
 _CHUNK = 1 << 20
 _RETRYABLE_CODES = (408, 425, 429, 500, 502, 503, 504)
 _HINTS = {
-    401: "it wants credentials: a signed URL, or user and password in it",
-    403: "it wants credentials: a signed URL, or user and password in it",
-    404: "mend the address",
-    410: "mend the address",
+    401: "it requires credentials: a signed URL, or user and password in it",
+    403: "it requires credentials: a signed URL, or user and password in it",
+    404: "correct the address",
+    410: "correct the address",
 }
 
 
@@ -100,7 +100,7 @@ def _repeat(
             if error.done > most:
                 left, most = list(pauses), error.done
             if not left:
-                hint = "try again: what has arrived is kept" if os.path.exists(part) else "is the network up?"
+                hint = "try again: the received part is kept" if os.path.exists(part) else "is the network up?"
                 raise WorldsizeError(f"cannot be fetched: {error}", display_url(url), hint) from None
             sleep(left.pop(0))
 
@@ -129,7 +129,7 @@ def _try_download(
             return None
         if answer.status == 416 or (answer.status == 206 and _first_byte(answer) != start):
             os.unlink(part)
-            why = {206: "the server answered with another part than asked for", 416: "the file has become smaller"}
+            why = {206: "the server sent another part than requested", 416: "the file has become smaller"}
             raise _RetryableError(why[answer.status])
         start = start if answer.status == 206 else 0
         version = _version(answer, start)
@@ -217,7 +217,7 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
     except (HTTPException, TimeoutError, ConnectionError) as error:
         raise _RetryableError(_error_text(error)) from None
     except ValueError as error:
-        raise UsageError(f"is no address: {error}", display_url(url)) from None
+        raise UsageError(f"is not an address:  {error}", display_url(url)) from None
 
 
 def refuse_unknown_host(error: object, url: str) -> None:
@@ -226,8 +226,8 @@ def refuse_unknown_host(error: object, url: str) -> None:
 
     if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, _EAI_NODATA):
         host = urlsplit(url).hostname or ""
-        hint = "mend the address; behind a proxy, HTTPS_PROXY or HTTP_PROXY names it"
-        raise UsageError(f"no host is called {host} (DNS: {error.strerror})", display_url(url), hint)
+        hint = "correct the address; behind a proxy, HTTPS_PROXY or HTTP_PROXY names it"
+        raise UsageError(f"no host is named {host} (DNS: {error.strerror})", display_url(url), hint)
 
 
 def _redirect_handler(downgrade: bool) -> Any:
@@ -236,10 +236,10 @@ def _redirect_handler(downgrade: bool) -> Any:
     class Redirects(HTTPRedirectHandler):
         def redirect_request(self, asked: Any, file: Any, code: int, words: str, headers: Any, url: str) -> Any:
             if not url.lower().startswith(("http:", "https:")):
-                raise UsageError(f"leads to neither http nor https: {display_url(url)}", display_url(asked.full_url))
+                raise UsageError(f"is neither http nor https: {display_url(url)}", display_url(asked.full_url))
             if not downgrade and asked.type == "https" and not url.lower().startswith("https:"):
-                what = f"leads from https to http, where others could answer: {display_url(url)}"
-                raise UsageError(what, display_url(asked.full_url), "give the file's sha256, or another address")
+                what = f"redirects from https to http, where other servers could answer: {display_url(url)}"
+                raise UsageError(what, display_url(asked.full_url), "set the file's sha256, or another address")
             return super().redirect_request(asked, file, code, words, headers, url)
 
     return Redirects()

@@ -95,11 +95,13 @@ class Hub:
         except WorldsizeError as error:
             return self._read_known_snapshot(repo, error)
         except (ValueError, KeyError, TypeError):
-            raise UsageError("is no answer of a Hugging Face hub", display_url(where), "mend HF_ENDPOINT") from None
+            raise UsageError(
+                "is not an answer of a Hugging Face hub", display_url(where), "correct HF_ENDPOINT"
+            ) from None
         wanted = {name: blob for name, blob in files.items() if _is_match(name, repo.patterns)}
         for name in wanted:
             if os.path.isabs(name) or ".." in name.split("/"):
-                raise UsageError(f"holds a file whose name leads out of it: {name}", display_url(where))
+                raise UsageError(f"contains a file whose name leads outside it: {name}", display_url(where))
         if not wanted:
             raise UsageError(f"no file of {repo.name} matches {' '.join(repo.patterns)}", "stage.huggingface")
         return HubSnapshot(repo, commit, wanted)
@@ -130,7 +132,7 @@ class Hub:
             download(url, part, None, tick, self._headers)
             if _checksum(part, blob.name) != blob.name:
                 os.unlink(part)
-                raise UsageError(f"is not what the hub says it is ({blob.name})", display_url(url), "try again")
+                raise UsageError(f"differs from the hub's checksum ({blob.name})", display_url(url), "try again")
             os.chmod(part, 0o444)
             os.rename(part, path)
         os.unlink(path + ".lock")
@@ -152,7 +154,7 @@ def _parse_blob(sibling: dict[str, Any]) -> Blob:
 
 def _parse_checksum(name: object) -> str:
     if not isinstance(name, str) or not _CHECKSUM.fullmatch(name):
-        raise ValueError(f"is no checksum: {name!r:.80}")
+        raise ValueError(f"is not a checksum:  {name!r:.80}")
     return name
 
 
@@ -169,7 +171,7 @@ def _checksum(path: str, name: str) -> str:
 
 def _hint(what: str, repo: HubRepo) -> str | None:
     if what.startswith(("401", "403")):
-        return "it is private or gated, or there is none: huggingface-cli login, or set HF_TOKEN"
+        return "it is private or gated, or does not exist: huggingface-cli login, or set HF_TOKEN"
     return f"is there a {repo.name}, and a revision {repo.revision}?" if what.startswith("404") else None
 
 

@@ -22,7 +22,7 @@ def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
         if value.type != "uri_folder" or is_archive(file_name(path)):
             return []
         what = f"{display_url(path)} is one file, but the input's type is uri_folder"
-        hint = f"say type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
+        hint = f"set type: uri_file, or name an archive ({', '.join(SUFFIXES[:3])})"
         return type_mismatch(name, what, hint, origins)
     from worldsize.wings.staging.object_stores import find_missing_support
 

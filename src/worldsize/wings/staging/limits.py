@@ -37,14 +37,14 @@ class SizeLimit:
 
 def download_limit(max_size: int | None, where: str) -> SizeLimit:
     what = f"is larger than max_size, {bytes_text(max_size or 0)}"
-    return SizeLimit(max_size, where, what, "say a larger max_size if that is the file that you want")
+    return SizeLimit(max_size, where, what, "set a larger max_size if this is the right file")
 
 
 def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> SizeLimit:
     """Of an archive of `size` bytes; `known`: a checksum says what is in it."""
     if max_size is not None:
         what = f"unpacks to more than max_size, {bytes_text(max_size)}"
-        return SizeLimit(max_size, where, what, "say a larger max_size if you trust it")
+        return SizeLimit(max_size, where, what, "set a larger max_size if you trust it")
     if known:
         return SizeLimit(None, where)
     most = max(MIN_UNPACK_LIMIT, MAX_UNPACK_RATIO * size)
@@ -54,4 +54,4 @@ def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> Si
         if most > MIN_UNPACK_LIMIT
         else f"and was fetched as {bytes_text(size)}",
     )
-    return SizeLimit(most, where, what, "if you trust it, give its sha256, or say how much it may be with max_size")
+    return SizeLimit(most, where, what, "if you trust it, set its sha256, or allow the size with max_size")

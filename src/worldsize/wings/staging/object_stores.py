@@ -64,7 +64,7 @@ def find_missing_support(uri: str) -> UsageError | None:
             return UsageError(f"{written}:// needs a container and an account", None, f"write {_AZURES}")
         near = nearest_word(written, (*_PACKAGES, "https"), cutoff=0.75)
         hint = f"did you mean {near}://?" if near else "download it, and name the local path"
-        return UsageError(f"{written}:// is nothing that fsspec knows", None, hint)
+        return UsageError(f"fsspec does not know {written}://", None, hint)
     return None
 
 
@@ -105,13 +105,13 @@ class RemoteFiles:
                 return RemoteContent(False, {"": int(info.get("size") or 0)}, _mark(info))
             listed = self._fs.find(self._path, detail=True)
         except FileNotFoundError:
-            raise UsageError("no such file or folder", display_url(self._uri), "mend the address") from None
+            raise UsageError("no such file or folder", display_url(self._uri), "correct the address") from None
         except _caught_errors(OSError, ValueError) as error:
             raise self._fetch_error(error) from None
         top = info["name"].rstrip("/") + "/"
         files = {name[len(top) :]: each for name, each in listed.items() if name.startswith(top)}
         if not files:
-            raise UsageError("no such file or folder, or an empty one", display_url(self._uri), "mend the address")
+            raise UsageError("no such file or folder, or an empty one", display_url(self._uri), "correct the address")
         marks = [f"{name} {_mark(each)}" for name, each in sorted(files.items())]
         return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
 
@@ -176,7 +176,7 @@ def _mark(info: Mapping[str, Any]) -> str:
 
 def _check_inside(path: str, target: str) -> None:
     if os.path.commonpath((os.path.abspath(path), os.path.abspath(target))) != os.path.abspath(target):
-        raise UsageError(f"holds a file whose name leads out of it: {path}")
+        raise UsageError(f"contains a file whose name leads outside it: {path}")
 
 
 def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:

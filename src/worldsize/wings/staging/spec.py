@@ -22,9 +22,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 KEYS: Keys = {
     "pip": Key("requirements", "Requirements, or a file of them, that ranks may `pip install`: wheels.", blank=False),
-    "uv": Key("requirements", "The same for `uv pip install`; the wheels serve both.", blank=False),
+    "uv": Key("requirements", "The same for `uv pip install`; the wheels are shared.", blank=False),
     "huggingface": Key("texts", "Repositories of the Hugging Face hub: NAME, NAME@REVISION, datasets/NAME; then "
-                       "patterns of the files wanted.", blank=False),
+                                "patterns of files.", blank=False),
     "torch_hub": Key("texts", "Repositories of torch.hub, OWNER/NAME:REF, and URLs of checkpoints.", blank=False),
     "data": Key("text_map", "Paths below $WORLDSIZE_DATA to URIs; #sha256=… at a URI's end is checked.", blank=False),
 }  # fmt: skip
@@ -81,7 +81,9 @@ def _hub(text: str) -> HubRepo:
     first, *patterns = text.split()
     found = re.fullmatch(_REPO, first)
     if found is None:
-        raise ValueError(f"huggingface: {first!r:.80} is no repository: write NAME, OWNER/NAME or datasets/OWNER/NAME")
+        raise ValueError(
+            f"huggingface: {first!r:.80} is not a repository: write NAME, OWNER/NAME or datasets/OWNER/NAME"
+        )
     _check_plain("huggingface", first, found["name"], found["revision"])
     return HubRepo(found["kind"] or "models", found["name"], found["revision"] or "main", tuple(patterns))
 
@@ -100,19 +102,19 @@ def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
     """ValueError for a name or a revision with a part "..", "." or "": both become names of files, and parts of
     addresses."""
     if {"", ".", ".."}.intersection(name.split("/")):
-        raise ValueError(f"{key}: {text!r:.80} is no repository: .. or . is no name of one")
+        raise ValueError(f"{key}: {text!r:.80} is not a repository: .. or . is not a name of one")
     if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):
-        raise ValueError(f"{key}: {revision!r:.80} is no name of a revision: no part of it may be .. or . or empty")
+        raise ValueError(f"{key}: {revision!r:.80} is not a revision's name: no part of it may be .. or . or empty")
 
 
 def _data(path: str, uri: str) -> StagedData:
     normal = os.path.normpath(path)
     if os.path.isabs(path) or normal.split("/")[0] == ".." or normal == "." or _CONTROL.search(path):
-        raise ValueError(f"data: {path!r:.80} is no relative path")
+        raise ValueError(f"data: {path!r:.80} is not a relative path")
     checksum = re.search(_CHECKSUM, uri)
     plain = uri[: checksum.start()] if checksum else uri
     if "#sha256" in plain:
-        raise ValueError(f"data.{path}: #sha256= wants 64 hexadecimal digits")
+        raise ValueError(f"data.{path}: #sha256= needs 64 hexadecimal digits")
     return StagedData(os.path.normpath(path), plain, checksum[1].lower() if checksum else None)
 
 
@@ -123,7 +125,7 @@ def read(node: YamlNode, path: str, key: Key, report: Problems) -> dict[str, Any
         return None
     if "data" in values:
         for name in filter(lambda name: is_malformed(values["data"][name]), values["data"]):
-            report.add(node, f"{path}.data.{name}", "is no address that can be read")
+            report.add(node, f"{path}.data.{name}", "is not a readable address")
             return None
         values["data"] = {name: absolute_path(uri, report.base) for name, uri in values["data"].items()}
     try:

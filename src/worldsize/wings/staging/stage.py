@@ -92,7 +92,7 @@ def _make_place(part: str, name: str) -> str:
     """Make the directory of a file or link of the stage, and return its path. UsageError for a name that leads out,
     whoever let it pass: it holds what a job or a server says."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
-        raise UsageError(f"a name leads out of what is staged: {name!r:.80}", "stage")
+        raise UsageError(f"a name leads outside the staged data: {name!r:.80}", "stage")
     place = os.path.join(part, name)
     make_directories(os.path.dirname(place))
     return place
@@ -144,7 +144,7 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
         folder = data.unpack(archive, repo.name + ".zip", repo.name).path
         tops = os.listdir(folder)
         if len(tops) != 1:
-            what = f"no archive of a repository: it holds {len(tops)} directories, and not one"
+            what = f"not an archive of a repository: it has {len(tops)} directories instead of one"
             raise UsageError(what, archive.uri, "does the repository exist, and its branch?")
         name = f"{repo.owner}_{repo.name}_{ref.replace('/', '_')}"
         said = {f"{repo.owner}/{repo.name}:{ref}": {"url": archive.uri, "sha256": archive.sha256}}
@@ -161,8 +161,8 @@ def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
     fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):
-        what = f"its sha256 is {fetched.sha256}, and does not begin as its name says"
-        raise UsageError(what, fetched.uri, "it was changed on its way, or is another file")
+        what = f"its sha256 is {fetched.sha256}, and does not begin like its name"
+        raise UsageError(what, fetched.uri, "it was changed in transit, or is another file")
     said = {fetched.uri: {"sha256": fetched.sha256}}
     return _StagingPart({"torch/hub/checkpoints/" + file_name(url): fetched.path}, {}, said)
 

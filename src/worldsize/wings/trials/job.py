@@ -44,7 +44,7 @@ class Search(NamedTuple):
     def find_problems(self, job: Job, compute: Compute, origins: KeyOrigins) -> list[CheckResult]:
         """Check that the trials do not disturb each other, and that the file that the search varies is part of the
         code."""
-        what, hint = "", "autotune.config says which JSON file of the code to vary"
+        what, hint = "", "autotune.config names the JSON file of the code to vary"
         code, name = job.code or "", self.options["config"]
         if "array" not in compute.capabilities:
             place = start_place(compute)
@@ -55,7 +55,7 @@ class Search(NamedTuple):
         elif not code or not os.path.isfile(os.path.join(code, name)):
             what = "there is no {} in {}".format(name, code or "the code: the job names none")
         elif not _holds_object(os.path.join(code, name)):
-            what = f"{name} holds no JSON object"
+            what = f"{name} does not contain a JSON object"
         return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
 
     def with_trials(self, plan: Plan) -> Plan:
@@ -74,7 +74,7 @@ def make_search(job: Job) -> Search:
     """Return the search that the job's `autotune` asks for. Raises PlanError where no trials can be made of it."""
     said = job.autotune or {}
     if job.batch_script is not None:
-        raise PlanError("a batch script cannot be tried out", "autotune", "say its command as a job's")
+        raise PlanError("a batch script cannot be varied", "autotune", "use its command in a job")
     for key, value in (("matrix", job.matrix), ("count", job.count)):
         if value:
             raise PlanError(
@@ -83,11 +83,11 @@ def make_search(job: Job) -> Search:
     instances = job.resources.instance_count
     each = said.get("nodes", instances)
     if instances % each:
-        what = f"{instances} nodes cannot be shared out to trials of {each}"
-        raise PlanError(what, "autotune.nodes", "take a divisor of the run's nodes")
+        what = f"{instances} nodes cannot be divided into trials of {each}"
+        raise PlanError(what, "autotune.nodes", "use a divisor of the run's nodes")
     options = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
     if os.path.isabs(options["config"]) or ".." in options["config"].split("/"):
-        what = f"{options['config']!r} does not lie in the code by its name"
+        what = f"{options['config']!r} is not in the code under its name"
         raise PlanError(what, "autotune.config", "name a file of the code: conf/ds_config.json")
     resources = job.resources._replace(instance_count=each)
     trial = job._replace(autotune=None, at_once=None, resources=resources)
@@ -104,7 +104,7 @@ def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) ->
     values = {**{name: tried for name, tried in search.items() if name not in sizes}, **sizes}
     count = prod(map(len, values.values()))
     if count > (MAX_TRIALS if most is None else sys.maxsize):
-        raise PlanError(f"{count} combinations to try", "autotune.search", "say how many with autotune.trials")
+        raise PlanError(f"{count} combinations to try", "autotune.search", "set a limit with autotune.trials")
     numbers: Sequence[int] = range(count)
     if most is not None and count > most:
         import random
@@ -130,8 +130,8 @@ def with_own_tuning(arrangement: Arrangement) -> Arrangement:
     """`arrangement` whose launcher searches itself: DeepSpeed's. Raises PlanError where it cannot."""
     if not launcher_facts(arrangement.launcher).own_tuning:
         what = "DeepSpeed's own autotuning is a part of its launcher"
-        raise PlanError(what, "autotune.by", "let the command be: deepspeed train.py …")
+        raise PlanError(what, "autotune.by", "use the command: deepspeed train.py …")
     if len(arrangement.nodes) > 1:
         what = f"on {len(arrangement.nodes)} nodes, DeepSpeed's own autotuning needs ssh and pdsh"
-        raise PlanError(what, "autotune.by", "take one node, or leave it out: worldsize needs neither")
+        raise PlanError(what, "autotune.by", "use one node, or leave it out: worldsize needs neither")
     return arrangement._replace(options={**arrangement.options, "autotuning": "tune"})

@@ -14,19 +14,20 @@ from worldsize.jobspec.reading.values import READERS, ValueReader, mapping_of, r
 MAX_TRIALS = 1000
 
 KEYS: Keys = {
-    "search": Key("search", "Keys of the configuration (zero_optimization.stage, say), and the values to try; two of "
+    "search": Key("search", "Keys of the configuration, such as zero_optimization.stage, and the values to try; two of "
                   "DeepSpeed's have short names: micro_batch, zero_stage."),
-    "config": Key("text", "The JSON file to vary, as the command finds it in the code: ds_config.json.", blank=False),
-    "metric": Key("text", "What is measured: throughput, as DeepSpeed's log tells it, or the NAME of a line "
-                  "NAME=NUMBER of rank 0.", blank=False),
-    "goal": Key("text", "Whether the metric is to be large or small.", choices=("max", "min")),
-    "steps": Key("int", "DeepSpeed tells its throughput after so many steps.", minimum=3, maximum=1_000_000),
-    "reports": Key("int", "A trial ends once it has told the metric so often.", minimum=1, maximum=1_000_000),
+    "config": Key("text", "The JSON file to vary, relative to the code: ds_config.json.", blank=False),
+    "metric": Key("text", "The metric: throughput, from DeepSpeed's log, or the NAME of a line NAME=NUMBER of "
+                          "rank 0.", blank=False),
+    "goal": Key("text", "Whether a large or a small metric is better.", choices=("max", "min")),
+    "steps": Key("int", "The number of steps between DeepSpeed's throughput reports.", minimum=3, maximum=1_000_000),
+    "reports": Key("int", "The number of reported metrics after which a trial ends.", minimum=1, maximum=1_000_000),
     "timeout": Key("number", "Seconds after which a trial is stopped.", above=0, maximum=10 * 86400),
-    "nodes": Key("int", "Of each trial: as many trials run at once as the job has nodes for.", minimum=1,
+    "nodes": Key("int", "Nodes of each trial: as many trials run at once as the job has nodes for.", minimum=1,
                  maximum=1_000_000),
-    "trials": Key("int", "At most so many, chosen by chance where there are more.", minimum=1, maximum=MAX_TRIALS),
-    "patience": Key("int", "Ends the search after so many trials in a row that were not better.", minimum=1,
+    "trials": Key("int", "The most trials, chosen at random if there are more combinations.", minimum=1,
+                  maximum=MAX_TRIALS),
+    "patience": Key("int", "The number of trials in a row without improvement after which the search ends.", minimum=1,
                     maximum=MAX_TRIALS),
     "by": Key("text", "worldsize; or deepspeed: its own --autotuning, on one node.",
               choices=("worldsize", "deepspeed")),

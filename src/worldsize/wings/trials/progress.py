@@ -39,4 +39,4 @@ def best_lines(array: RunArray) -> list[str]:
     if best is None:
         return []
     table, configuration = (os.path.join(array.paths.outputs, name) for name in output_names(search))
-    return [f"best: {result_text(best, search['metric'])}", f"{configuration} holds it, {table} all trials"]
+    return [f"best: {result_text(best, search['metric'])}", f"{configuration} contains it, {table} all trials"]

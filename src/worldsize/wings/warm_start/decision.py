@@ -55,7 +55,7 @@ def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
     if path is None:
         return RankStart(reason=f"the source of {said} is not in the code")
     name = command.script or os.path.basename(path)
-    nothing = RankStart(reason=f"{name} imports at its top nothing that is known to be safe")
+    nothing = RankStart(reason=f"{name} imports no module at its top that is known to be safe")
     try:
         with open(path, "rb") as file:
             source = file.read(_MOST_SOURCE)

@@ -32,7 +32,7 @@ def check_distribution(distribution: Mapping[str, Any]) -> None:
     for name in ("processCountPerInstance", "workerCount", "parameterServerCount"):
         count = distribution.get(name)
         if count is not None and (not isinstance(count, int) or not 0 <= count <= MOST):
-            raise ValueError("%s: %r is no number of processes up to %d." % (name, count, MOST))
+            raise ValueError("%s: %r is not a number of processes up to %d." % (name, count, MOST))
 
 
 def ranks_of(distribution: Mapping[str, Any], addresses: Sequence[str]) -> list[Rank]:

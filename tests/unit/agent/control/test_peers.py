@@ -230,14 +230,14 @@ def test_a_lost_connection_is_a_lost_node_at_once(cluster) -> None:
     run = cluster(3)
     run.close(2)
     run.turn()
-    assert run.failures(0) == ["node 2 (n2): its agent is gone (connection lost)"]
+    assert run.failures(0) == ["node 2 (n2): its agent has ended (connection lost)"]
 
 
 def test_a_head_whose_connection_is_lost_is_lost_at_once_unless_it_has_said_the_end(cluster) -> None:
     run = cluster(3)
     run.head._channel.drop(1)
     run.turn()
-    assert "the head's agent is gone (connection lost)" in run.failures(1)[0]
+    assert "the head's agent has ended (connection lost)" in run.failures(1)[0]
     run.close(0)
     run.turn()
     assert run.verdicts[2] == [] and run.members[1].may_end(late=False)

@@ -47,6 +47,6 @@ def test_what_runs_for_a_watch_that_failed_is_ended(monkeypatch: pytest.MonkeyPa
     watch.part.tick(begins)
     watch.part.tick(begins)
     assert observer.closed == 1 and watch.part.deadline() is None
-    assert noted[0] == "the watchdog has failed, and no longer looks for a hang: this Python has no such function"
+    assert noted[0] == "the watchdog has failed, and no longer detects hangs: this Python has no such function"
     watch.finish()
     assert observer.closed == 1

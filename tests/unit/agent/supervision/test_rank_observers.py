@@ -84,7 +84,7 @@ def test_nothing_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
     assert Finding(monkeypatch, error).tick(1.0) == 0
-    assert capsys.readouterr().err == "what the node is made of is not recorded: %s\n" % error
+    assert capsys.readouterr().err == "the node's hardware is not recorded: %s\n" % error
 
 
 def test_an_installation_without_the_wing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

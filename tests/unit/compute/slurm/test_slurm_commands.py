@@ -327,7 +327,7 @@ def test_a_machine_with_the_programs_but_no_cluster(text: str) -> None:
 def test_a_default_of_the_shell_that_is_not_used_is_named() -> None:
     text = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified"
     error = slurm_error("sbatch", text, {"SBATCH_ACCOUNT": "physics"})
-    assert error.hint == "SBATCH_ACCOUNT=physics of your shell is not used here: set slurm.account"
+    assert error.hint == "SBATCH_ACCOUNT=physics of your shell is ignored: set slurm.account"
 
 
 def test_a_wall_of_text_is_shortened() -> None:

@@ -1,4 +1,4 @@
-"""An array whose compute says no, or which is cancelled or interrupted before its compute has it."""
+"""An array whose compute says no, or which is cancelled or interrupted before its compute has accepted it."""
 
 from __future__ import annotations
 

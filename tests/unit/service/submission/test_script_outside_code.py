@@ -31,7 +31,7 @@ def test_a_script_above_the_code_is_said_to_lie_outside(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("")
     job = command_line_job(tmp_path / "sub", "python", "../x.py", "--lr", "1")
     (found,) = findings(job, KeyOrigins())
-    assert found.what.startswith("../x.py lies outside of the code directory, %s" % (tmp_path / "sub"))
+    assert found.what.startswith("../x.py is outside the code directory, %s" % (tmp_path / "sub"))
     assert found.hint.endswith("--code .. -- python x.py --lr 1")
     (found,) = findings(job, KeyOrigins(options={"code": "--code"}))
     assert found.hint.endswith("--code %s -- python x.py --lr 1" % tmp_path)

@@ -104,7 +104,7 @@ def test_nothing_of_this_machine_is_in_a_plan(cli: InProcess) -> None:
         ("modules: [gcc]", "images have no modules"),
         ("stage: {pip: [x]}", "nodes of Azure ML reach the network"),
         ("outputs: {model: {path: /data/model}}", "/data/model is a directory of this machine"),
-        ("inputs: {worldsize_run: 1}", "is the name of an input of worldsize's own"),
+        ("inputs: {worldsize_run: 1}", "is the name of one of worldsize's own inputs"),
         ("inputs: {data: {type: uri_folder, path: nowhere}}", "no such file or directory"),
         ("environment: /opt/mine", "environment"),
     ],
@@ -185,7 +185,7 @@ def test_what_an_export_leaves_out_is_said(cli: InProcess) -> None:
     [
         ("additional_includes: [lib]", "a job of Azure has one directory of code"),
         ("distribution: {type: tensorflow, chief: true}", "distribution.chief: Azure starts workers and parameter"),
-        ("environment: {pip: [./mine]}", "names a place of this machine"),
+        ("environment: {pip: [./mine]}", "names a path on this machine"),
         ("modules: [gcc]", "images have no modules"),
     ],
 )

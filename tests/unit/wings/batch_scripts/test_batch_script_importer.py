@@ -143,7 +143,7 @@ def test_what_is_written(project: pathlib.Path) -> None:
     assert text == (
         "# job.slurm as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]\n"
         "# The script runs as it is. Keys here win over its #SBATCH lines.\n"
-        "# In the script alone:\n"
+        "# In the script only:\n"
         "#   line 5: --gres=gpu:a100:2\n"
         "#   line 6: --cpus-per-task=4\n"
         "#   line 8: --signal=B:USR1@120\n"

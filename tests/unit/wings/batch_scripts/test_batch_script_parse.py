@@ -64,11 +64,11 @@ def test_the_last_of_two_counts_and_lines_are_known() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("-9", ("-9 is no option", "")),
-        ("--No=2", ("--No=2 is no option", "")),
+        ("-9", ("-9 is not an option", "")),
+        ("--No=2", ("--No=2 is not an option", "")),
         ("--nodes", ("has no value", "")),
         ("--requeue=yes", ("takes no value", "")),
-        ("nodes=2", ("is no option: nodes=2", "--")),
+        ("nodes=2", ("is not an option: nodes=2", "--")),
         ("--job-name='open", ("no closing '", "")),
         ("hetjob", ("heterogeneous", "")),
     ],

@@ -233,7 +233,7 @@ def test_a_file_that_sbatch_refuses(text: bytes, what: str) -> None:
 def test_other_problems_of_the_file_are_told_first() -> None:
     assert "comand" in str(problem("batch_script: nosuch\ncomand: x\ngrace: no"))
     error = str(problem("batch_script: job.slurm\nsetup: [a]\nmodules: [b]"))
-    assert "setup: has no effect beside batch_script" in error and "modules: has no effect" in error
+    assert "setup: has no effect with batch_script" in error and "modules: has no effect" in error
     assert "cannot be combined with command" in str(problem("batch_script: job.slurm\ncommand: x"))
 
 
@@ -261,7 +261,7 @@ def test_another_script_on_the_command_line(place: pathlib.Path) -> None:
 def test_a_file_that_the_script_sources_and_that_is_not_there() -> None:
     """Only one that is known by its path, in a command that is executed in any case."""
     body = "source /no/such/activate\n. $SOMEWHERE/activate\nsource activate\nif true; then . /no/such/file; fi\n"
-    for first, hint in (("set -u", "the script goes on"), ("set -eu", "`set -e` ends the script there")):
+    for first, hint in (("set -u", "the script continues"), ("set -eu", "`set -e` ends the script there")):
         found = job("", "#!/bin/bash\n%s\n%s" % (first, body))
         (notice,) = check_batch(found, local(found))
         assert (notice.where, notice.hint) == ("jobs/job.slurm:3", hint)

@@ -278,7 +278,7 @@ def test_only_a_shells_blanks_are_blanks(character: str) -> None:
 def test_a_no_break_space_in_an_option_is_named() -> None:
     script = parse_script("#!/bin/bash\n#SBATCH\xa0--nodes=2\n", "job.slurm")
     assert script.faults[0].line == 2 and "U+00A0 (NO-BREAK SPACE)" in (script.faults[0].hint or "")
-    with pytest.raises(JobError, match=r"job\.slurm:2: --nodes=2\\xa0 is no number of nodes"):
+    with pytest.raises(JobError, match=r"job\.slurm:2: --nodes=2\\xa0 is not a number of nodes"):
         parse_allocation_request(parse_script("#!/bin/bash\n#SBATCH --nodes=2\xa0\n", "job.slurm"), "job.slurm")
 
 
@@ -290,7 +290,7 @@ def test_a_no_break_space_in_an_option_is_named() -> None:
         ("-N 60000 --ntasks-per-node=100", r"6000000 tasks are more than the limit of %d" % MAX_RANKS),
         ("--ntasks=900000 --ntasks-per-node=1", r"900000 nodes are more than the limit of %d" % MAX_NODES),
         ("--gpus-per-task=%d" % 10**9, r"--gpus-per-task=1000000000 is more than \d+ GPUs on a node"),
-        ("-w n[1-999999999]", r"--nodelist=n\[1-999999999\] is no list of nodes"),
+        ("-w n[1-999999999]", r"--nodelist=n\[1-999999999\] is not a list of nodes"),
         ("--array=0-%d" % 10**9, r"--array=0-1000000000 is no list of at most 100000 indices"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_link_is_not_written_through(source: Path, tmp_path: Path, capsys: pyt
     [
         (["one"], "Need two file names, have 1 names"),
         (["a", "b", "c"], "Need two file names, have 3 names"),
-        (["--nonsense", "a", "b"], "option --nonsense is no option"),
+        (["--nonsense", "a", "b"], "option --nonsense is not an option"),
         (["/no/such/file", "b"], "/no/such/file: No such file or directory"),
     ],
 )

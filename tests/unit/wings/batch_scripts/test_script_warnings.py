@@ -62,7 +62,7 @@ def test_a_task_that_the_real_srun_tells_of(paths: RunPaths) -> None:
     with open(paths.rank_log(0), "w") as file:
         file.write("\n".join(lines) + "\n")
     plan = PLAN._replace(batch=BatchPlan(()))
-    text = "task 3 of a step (n1) ended with code 5, and the script went on"
+    text = "task 3 of a step (n1) ended with code 5, and the script continued"
     assert warnings(plan, paths) == [RunWarning("failed-step", text, 3)]
     assert warnings(VIRTUAL, paths) == []
 

@@ -92,7 +92,7 @@ def test_where_no_larger_world_is_worth_it_it_says_what_limits():
 NOTHING = [
     ([], "no world was measured"),
     ([measured("1x1", None, failure="no")], "every world failed"),
-    ([measured("1x1", 100)], "only 1x1 was measured, and nothing is there to compare it with"),
+    ([measured("1x1", 100)], "only 1x1 was measured, and there is no other world to compare it with"),
     ([measured("1x1", 100), measured("1x2", None, failure="no")], "only 1x1 was measured"),
     (
         [measured("1x1", 100, oversubscribed="x"), measured("1x2", 200)],
@@ -117,7 +117,7 @@ def test_what_failed_or_is_oversubscribed_takes_no_part_and_is_named():
     runs = [*curve_of(n1x1=100, n1x2=190), measured("2x2", None, failure="x"), measured("1x9", 900, oversubscribed="y")]
     assert advice(*runs).startswith("Use 1x2: ")
     assert sentences(*runs) == (
-        "2x2 failed and is compared with nothing. 1x9 is oversubscribed: no efficiency can be said."
+        "2x2 failed and is compared with nothing. 1x9 is oversubscribed: no efficiency can be given."
     )
 
 
@@ -138,6 +138,6 @@ def test_single_values_are_said_to_be_that():
 def test_ranks_on_a_node_that_is_held_anyway_are_worth_more_than_the_rule_says():
     runs = curve_of(device="", n1x1=100, n1x2=130, n2x2=190)
     assert advice(*runs).startswith("Use 1x1: ")
-    assert sentences(*runs) == "Where whole nodes are held, use 1x2: it is faster, and takes fewer node-hours."
+    assert sentences(*runs) == "If you pay for whole nodes, use 1x2: it is faster, and takes fewer node-hours."
     assert sentences(*curve_of(n1x1=100, n1x2=130)) == ""
     assert sentences(*curve_of(device="", n1x1=100, n1x2=190, n2x2=200)) == ""

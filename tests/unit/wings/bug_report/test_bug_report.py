@@ -70,7 +70,7 @@ def test_the_archive(run: RunPaths, tmp_path: Path) -> None:
     assert json.loads(texts["run/record.json"])["environment"]["EDITOR"] == "(not in this report)"
     assert json.loads(texts["machine.json"])["worldsize"]
     again = cli("bugreport", run.run_id, "--to", target)
-    assert again.code == 2 and "is there already" in again.err
+    assert again.code == 2 and "exists already" in again.err
     nowhere = cli("bugreport", run.run_id, "--to", str(tmp_path / "none" / "x.tar.gz"))
     assert nowhere.code == 1 and "cannot write" in nowhere.err
 

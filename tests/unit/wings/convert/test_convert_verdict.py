@@ -48,7 +48,7 @@ def test_means_and_sums_of_the_parts_losses_are_the_whole_batchs() -> None:
         verdict = judge(Trials(WHOLE, (WHOLE,), parts))
         assert verdict.findings == () and verdict.obstacle is None
         assert verdict.summary == (
-            "losses, gradients and weights of 2 steps on 2 ranks are those of one process; "
+            "losses, gradients and weights of 2 steps on 2 ranks equal those of one process; "
             "each rank worked on 8 of 16 samples"
         )
 
@@ -56,7 +56,7 @@ def test_means_and_sums_of_the_parts_losses_are_the_whole_batchs() -> None:
 @pytest.mark.parametrize(
     ("whole", "parts", "said"),
     [
-        (WHOLE, (WHOLE, WHOLE), "each rank works on all samples, 16 in 2 steps: nothing is shared"),
+        (WHOLE, (WHOLE, WHOLE), "each rank works on all samples, 16 in 2 steps: nothing is divided"),
         (record([2, 1], [0, 0]), (record([2, 1], [0, 0]),) * 2, "each rank computes all of each batch"),
         (WHOLE, (PARTS[0], record([2.5, 0.8], [4, 4], weights=9.1)), "weights differ after step 1"),
         (
@@ -91,7 +91,7 @@ def test_random_numbers_of_each_rank_are_no_error_and_no_praise() -> None:
     whole = record([2.0, 1.0], [8, 8], is_random=True)
     verdict = judge(Trials(whole, (whole,), (record([9, 9], [4, 4]),) * 2))
     assert not verdict.findings[0].is_error and "random numbers" in verdict.findings[0].text
-    assert verdict.summary.startswith("weights are alike on 2 ranks")
+    assert verdict.summary.startswith("weights are equal on 2 ranks")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_version_with_too_little_time_need_not_be_one_that_waits() -> None:
     trials = Trials(WHOLE, given_up, too_slow="the original alone took 20 of 60 s")
     verdict = judge(trials)
     assert verdict.obstacle is not None and not verdict.findings and not verdict.summary
-    assert verdict.obstacle.text.endswith("the original alone took 20 of 60 s; --timeout SECONDS gives it more")
+    assert verdict.obstacle.text.endswith("the original alone took 20 of 60 s; --timeout SECONDS allows more")
     assert judge(trials._replace(too_slow="")).findings[0].is_error
 
 

@@ -50,7 +50,7 @@ modules: [cuda]
         ("dependencies: [{piip: [a]}]\n", "expected a package or `pip:`"),
         ("dependencies: [a\n", "environment.yml:2"),
         ("- a\n", "expected a mapping"),
-        ("colour: blue\n", "says nothing of an environment"),
+        ("colour: blue\n", "does not describe an environment"),
     ],
 )
 def test_what_is_wrong_with_a_conda_file(tmp_path: Path, text: str, said: str) -> None:

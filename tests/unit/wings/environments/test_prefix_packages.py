@@ -337,7 +337,7 @@ def test_a_requirement_as_conda_would_be_asked(line: str, spec: str | None) -> N
 
 
 def test_brackets_without_extras_are_no_condition() -> None:
-    assert parse_requirement("a []>=1").why == "has extras, which conda does not know"
+    assert parse_requirement("a []>=1").why == "has extras, which conda does not support"
 
 
 @pytest.mark.parametrize("text", ["a%sx", "a%s@", "a [b]%sx", "a ==1%s@", "a (%sx", "-e%sx"])
@@ -368,7 +368,7 @@ def test_what_does_not_fit_goes_to_pip_until_the_rest_does() -> None:
     assert found.conda == ("python=3.11", "a", "b>=1")
     assert found.pip == ("c", "d", "none", "e[x]")
     assert found.why == {
-        "e[x]": "has extras, which conda does not know",
+        "e[x]": "has extras, which conda does not support",
         "none": "is in none of the channels",
         "d": "does not fit with the others",
         "c": "does not fit with the others",

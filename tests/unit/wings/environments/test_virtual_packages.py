@@ -14,7 +14,7 @@ def test_virtual_packages_as_they_are_written() -> None:
     assert parse_virtual_package("__cuda=12.4") == ("__cuda", "12.4", "0")
     assert parse_virtual_package("__archspec = 1 = zen3") == ("__archspec", "1", "zen3")
     for wrong in ("cuda=12", "__cuda 12", "", "__cuda=1=2=3"):
-        with pytest.raises(UsageError, match="is no virtual package"):
+        with pytest.raises(UsageError, match="is not a virtual package"):
             parse_virtual_package(wrong)
 
 

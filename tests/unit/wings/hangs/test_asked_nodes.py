@@ -72,7 +72,7 @@ def test_a_node_that_was_told_to_end_is_late() -> None:
     found = AskedNodes({0: (), 1: ()}, 1)
     found.take([NodeEvent(0, "err", b"Terminated\n"), NodeEvent(0, "end", code=143)])
     assert [each.reason for each in found.unanswered(LATE)] == [LATE, LATE]
-    assert [each.reason for each in found.unanswered()] == ["Terminated", "it has not told its end"]
+    assert [each.reason for each in found.unanswered()] == ["Terminated", "it has not reported its end"]
 
 
 def test_a_node_that_says_too_much_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ def test_a_rank_that_comes_to_another_line_works() -> None:
     assert all(each.alive for each in found)
     before, after = spinning(ITEM, 0), spinning(SYNCHRONIZE, 0)
     moves = judge_stacks(before, [each._replace(time=1005.0) for each in after], 1, LIMIT, idle=[0])
-    assert (moves.alive, moves.reason) == (True, "rank 0: it has come to another call at train.py:44 in step")
+    assert (moves.alive, moves.reason) == (True, "rank 0: it has reached another call at train.py:44 in step")
 
 
 EVER = tuple(range(0, 7200, 300))
@@ -281,10 +281,10 @@ def unlocked(frames: tuple, problem: str) -> list[RankStacks]:
     ("frames", "problem", "moment"),
     [
         (COUNTS, RAN_ON, 180),
-        (COUNTS, "there is no py-spy", 360),
-        (COMPARES, "there is no py-spy", 360),
+        (COUNTS, "py-spy is not installed", 360),
+        (COMPARES, "py-spy is not installed", 360),
         (ITEM, RAN_ON, 360),
-        (ITEM, "there is no py-spy", 360),
+        (ITEM, "py-spy is not installed", 360),
     ],
 )
 def test_who_holds_pythons_lock_is_not_known(frames: tuple, problem: str, moment: float) -> None:

@@ -57,7 +57,7 @@ def test_the_rank_that_stands_elsewhere(paths: RunPaths) -> None:
     found = judge(order(paths, 4))
     assert (found["alive"], found["kind"], found["ranks"], found["nodes"]) == (False, "H1", (3,), [1])
     assert (found["standing"], found["witnesses"], found["place"]) == ("supported", ("stacks",), (TRAIN, 7, "save"))
-    assert found["missing"]["recorder"] == "no rank has left a dump" and found["missing"]["ras"] == "it was not asked"
+    assert found["missing"]["recorder"] == "no rank has left a dump" and found["missing"]["ras"] == "it was not queried"
     assert found["sentence"].startswith("rank 3 (node 1) has not entered all_reduce; 3 others wait there")
     assert found["groups"][0].startswith("rank 3: waits for a lock")
 
@@ -103,13 +103,13 @@ def test_ras_is_asked_where_nothing_else_names_a_rank_and_when_it_may(
 
     def ask(pids: Any) -> RasReply:
         asked.append(list(pids))
-        return RasReply("", "nobody answers")
+        return RasReply("", "no answer")
 
     monkeypatch.setattr(module, "ask_ras_of", ask)
     write_samples(paths, IN_ALL_REDUCE, LOCKED, IN_ALL_REDUCE, LOCKED)
     found = judge(order(paths, 4, asks_ras=True))
     assert (found["standing"], found["asked_ras"], asked) == ("unknown", True, [[100, 101]])
-    assert found["missing"]["ras"] == "nobody answers"
+    assert found["missing"]["ras"] == "no answer"
     assert "asked_ras" not in judge(order(paths, 4))
     write_samples(paths, IN_ALL_REDUCE, LOCKED, IN_ALL_REDUCE, IN_ALL_REDUCE)
     assert "asked_ras" not in judge(order(paths, 4, asks_ras=True))

@@ -296,7 +296,7 @@ def test_one_rank_of_several_writes_its_shard() -> None:
 
 def test_all_ranks_in_the_call_of_a_checkpoint_are_stuck_at_once() -> None:
     ranks = [recorded_rank("dcp_save_waits", rank) for rank in (0, 1)]
-    assert judged(*ranks).reason == "all ranks that are left wait in gather_object at shards.py:17 in save"
+    assert judged(*ranks).reason == "all remaining ranks wait in gather_object at shards.py:17 in save"
     assert named(judged(*ranks, rank_of_frames(2, ("acquire", LIB + "threading.py", 1), USER))) == [("H1", (2,))]
 
 

@@ -89,7 +89,7 @@ def test_a_rank_at_a_checkpoint_may_work() -> None:
 
 def test_ranks_that_were_all_stopped_are_not_said_to_work() -> None:
     found = looked(*(rank_of_frames(rank, *IN_BARRIER, state="T") for rank in range(4)))
-    assert stacks_lines(found, ())[-1].startswith("whether it works is not known: all ranks are stopped")
+    assert stacks_lines(found, ())[-1].startswith("whether it makes progress is unknown: all ranks are stopped")
     assert as_json(found)["verdict"]["works"] is None
 
 
@@ -119,7 +119,7 @@ def test_ranks_and_nodes_of_which_nothing_is_known() -> None:
     ]
     assert value["unanswered"] == [{"node": 1, "host": "n1", "reason": "it has sent nothing for 20 s"}]
     gone = looked(*waiting(0, 1, 2))
-    assert "rank 3: has no process that can be found" in stacks_lines(gone, ())
+    assert "rank 3: has no process that was found" in stacks_lines(gone, ())
 
 
 def test_the_stacks_of_a_rank_in_full() -> None:

@@ -79,7 +79,7 @@ def test_the_worker_of_a_loader_is_the_place() -> None:
         ({"moved": 90_000}, "rank 1: it reads or writes at train.py:7 in save"),
         ({"waits": (19, 19)}, "rank 1: it has waited more than once at train.py:7 in save"),
         ({"state": "t"}, "rank 1: a debugger holds it at train.py:7 in save"),
-        ({"state": "T"}, "rank 1: somebody has stopped it or let it go on just now at train.py:7 in save"),
+        ({"state": "T"}, "rank 1: it was stopped or continued just now at train.py:7 in save"),
     ],
 )
 def test_a_rank_that_works_lets_the_others_wait(changed: dict[str, object], reason: str) -> None:
@@ -282,7 +282,7 @@ def test_nothing_is_known() -> None:
     judgement = look()
     assert (judgement.alive, judgement.findings, judgement.groups) == (True, (), ())
     unseen = [rank_of_frames(rank, source="proc") for rank in (0, 1)]
-    assert (look(*unseen).alive, look(*unseen).reason) == (True, "no stack of a rank is known")
+    assert (look(*unseen).alive, look(*unseen).reason) == (True, "no rank's stack is known")
     assert named(look(rank_of_frames(0, *IN_ALL_REDUCE), rank_of_frames(1, state="D", source="proc"))) == [("H1", (1,))]
 
 

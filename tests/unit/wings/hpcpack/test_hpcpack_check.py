@@ -70,7 +70,7 @@ def test_gpus_that_nvidia_smi_does_not_count() -> None:
     parts, other = FINE._replace(instances=7), FINE._replace(gpus=(), driver="")
     assert troubles(parts, gpus=7) == troubles(parts, gpus=2) == troubles(other) == []
     values = [row.value for row in rows(parts, other) if row.id == "hpcpack.gpus"]
-    assert values == ["2 × H100 in 7 parts", "2, as torch says"]
+    assert values == ["2 × H100 in 7 parts", "2, according to torch"]
 
 
 def test_gpus_that_the_configuration_does_not_know() -> None:

@@ -75,10 +75,10 @@ def test_where_the_share_is_seen_here(place: Place, share: str, runs_dir: str | 
     ("line", "says"),
     [
         ('node_gruop = "x"', "did you mean 'node_group'?"),
-        ('password = "x"', "a password is kept in no file: set WORLDSIZE_HPCPACK_PASSWORD"),
+        ('password = "x"', "no file stores the password: set WORLDSIZE_HPCPACK_PASSWORD"),
         ("share = 'x'", "expected a mapping"),
         ("share.nodes = '/app'", "did you mean 'node'?"),
-        ("generation = 2012", "is none of the values allowed"),
+        ("generation = 2012", "is not one of the allowed values"),
         ("verify = 'no'", "expected true or false"),
         ("node_group_op = 'Unoin'", "did you mean 'Union'?"),
     ],

@@ -96,7 +96,7 @@ def test_numbers_of_all_kinds_and_what_is_none(run: Path, capsys: pytest.Capture
     for value in (*numbers, "1", b"2", None, [1.0], {}, Broken(), Tensor(1.0, shape=(2,)), 10**400, 1j):
         log(a=value)
     assert [line["values"]["a"] for line in written(run)] == [1.0, 3.0, 0.5, 4.0, 5.0]
-    assert capsys.readouterr().err == "worldsize.log: 'a' is left out: a str is no number\n", "once"
+    assert capsys.readouterr().err == "worldsize.log: 'a' is left out: a str is not a number\n", "once"
 
 
 def test_a_tensor_on_a_device_is_copied_and_read_later(run: Path) -> None:

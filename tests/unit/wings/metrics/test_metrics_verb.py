@@ -99,7 +99,7 @@ def test_runs_beside_each_other(cli: InProcess, run: RunPaths, tmp_path: Path) -
 def test_many_names_of_many_runs(cli: InProcess, run: RunPaths) -> None:
     log_values(run, 0, [(1, {"name %02d" % k: k for k in range(10)})])
     lines = cli.ok("metrics", *[run.root] * 5).lines
-    assert len(lines) == 7 and lines[-1] == "… and 4 more names: choose with --name"
+    assert len(lines) == 7 and lines[-1] == "… and 4 more names: select with --name"
 
 
 def test_names_drive_no_terminal(cli: InProcess, run: RunPaths) -> None:

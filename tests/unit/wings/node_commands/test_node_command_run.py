@@ -186,7 +186,7 @@ def test_output_beyond_the_limit_is_dropped_which_is_told_once(
     monkeypatch.setattr(Listener, "output_limit", limit)
     found = executed("for i in 1 2 3; do echo 1234567; sleep 0.05; done; exit 4", lambda listener: "")
     assert (found.out, found.codes) == (("1234567\n" * 3)[:limit], {0: 4})
-    assert found.err.count("MiB on this node: what follows is not shown\n") == notices
+    assert found.err.count("MiB on this node: the rest is not shown\n") == notices
 
 
 def test_nothing_is_read_of_it_as_long_as_nobody_takes_what_was() -> None:

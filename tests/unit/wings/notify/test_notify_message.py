@@ -43,7 +43,7 @@ def test_a_hang_and_its_end():
     assert said(message) == ("stuck", "RUNNING", None, text)
     assert (message["why"], message["standing"]) == (fields["sentence"], "established")
     resumed = resumed_message(RUN, 510.0)
-    assert said(resumed) == ("resumed", "RUNNING", None, "goes on: there are signs of life again")
+    assert said(resumed) == ("resumed", "RUNNING", None, "continues: there are signs of life again")
 
 
 @pytest.mark.parametrize("fields", [{}, {"sentence": 3, "seconds": "x"}, {"sentence": ""}])

@@ -97,7 +97,7 @@ def test_settings_that_break_matplotlib_are_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", DRAW_NOTHING], cwd=tmp_path, env=environ, capture_output=True, text=True
     )
-    assert done.stdout == "ConfigError look at ./matplotlibrc and ~/.config/matplotlib/matplotlibrc\n"
+    assert done.stdout == "ConfigError check ./matplotlibrc and ~/.config/matplotlib/matplotlibrc\n"
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ WHOSE = "distribution.type: the distribution own of own 1 (own_kind:Own) "
     [
         ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero"),
         ("Own = 5", "lacks keys, world_size, arrange, _fields, _field_defaults"),
-        (KIND + "\nOwn = Own()", "is no class of named tuples"),
+        (KIND + "\nOwn = Own()", "is not a class of named tuples"),
         (KIND.replace('    type: str = "own"\n', ""), "has no default of type"),
         (KIND.replace("pairs: int = 1", "pairs: int"), "has no default of pairs"),
         (KIND.replace("return {", "return 1 / 0, {"), "failed in keys: ZeroDivisionError: division by zero"),

@@ -99,7 +99,7 @@ def test_a_type_of_another_package(project: Project) -> None:
     ("lines", "says"),
     [
         (['type = "own"', 'qeue = "fast"'], "is not a key of a own compute\n  → did you mean 'queue'?"),
-        (['type = "own"', 'queue = "x"'], "'x' is none of the values allowed"),
+        (['type = "own"', 'queue = "x"'], "'x' is not one of the allowed values"),
         (['type = "owm"'], "did you mean 'own'?"),
     ],
 )
@@ -116,9 +116,9 @@ def test_what_its_table_may_not_say(project: Project, lines: list[str], says: st
         ("leaving", "cannot be loaded: SystemExit: 3"),
         ("odder", "cannot be loaded: Odd: two lines"),
         ("partial", "lacks open_compute, compute_of_run"),
-        ("constant", "cannot be used: open_compute, compute_of_run are no functions"),
-        ("odd", "cannot be used: its KEYS are no mapping of names to keys"),
-        ("keyless", "cannot be used: its KEYS are no mapping of names to keys"),
+        ("constant", "cannot be used: open_compute, compute_of_run are not functions"),
+        ("odd", "cannot be used: its KEYS are not a mapping of names to keys"),
+        ("keyless", "cannot be used: its KEYS are not a mapping of names to keys"),
         ("quitting", "failed in complete_settings: SystemExit: no licence"),
         ("failing", "failed in complete_settings: KeyError: 'nothing'"),
         ("adding", "failed: complete_settings returned {'nix': 5}, which is not the fields of a ComputeSettings"),
@@ -156,7 +156,7 @@ def test_two_packages_that_bring_one_type_are_both_named(project: Project, tmp_p
     write_package(tmp_path / "site", "other", "[worldsize.computes]\nown = other_compute\n", version="2")
     with pytest.raises(ConfigError) as caught:
         choose_compute(project.config('type = "own"'), "lab", None)
-    assert caught.value.what.startswith("the compute type own is brought by two packages: ")
+    assert caught.value.what.startswith("the compute type own is provided by two packages: ")
     assert "own-compute 1 (own_compute)" in caught.value.what and "other 2 (other_compute)" in caught.value.what
 
 

@@ -106,17 +106,17 @@ def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
 
 @pytest.mark.exhaustive(
     unless=[
-        "None-there is no launcher 'toy'",
-        "FACTS = LAUNCHER = 1-the launcher toy cannot be used: its FACTS are no LauncherFacts",
+        "None-there is not a launcher 'toy'",
+        "FACTS = LAUNCHER = 1-the launcher toy cannot be used: its FACTS are not LauncherFacts",
     ]
 )
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "there is no launcher 'toy'"),
+        (None, "there is not a launcher 'toy'"),
         ("1 / 0", "the launcher toy cannot be loaded: ZeroDivisionError: division by zero"),
         ("LAUNCHER = 1", "the launcher toy lacks FACTS"),
-        ("FACTS = LAUNCHER = 1", "the launcher toy cannot be used: its FACTS are no LauncherFacts"),
+        ("FACTS = LAUNCHER = 1", "the launcher toy cannot be used: its FACTS are not LauncherFacts"),
     ],
 )
 def test_what_is_no_launcher_on_a_node_is_one_sentence(toys: Path, text: str | None, says: str) -> None:
@@ -162,8 +162,8 @@ def test_each_element_of_an_array_has_it(toys: Path) -> None:
             "toy of toy-launcher 1.0 (toy_launcher.launcher:LAUNCHER) lacks FACTS, LAUNCHER",
         ),
         ("no_such", "the launcher toy of toy-launcher 1.0 (no_such) cannot be loaded: ModuleNotFoundError"),
-        ("toy_package", "the launcher toy is no single file of Python, and cannot travel to the nodes"),
-        (None, "there is no launcher 'toy'"),
+        ("toy_package", "the launcher toy is not a single Python file, and cannot be copied to the nodes"),
+        (None, "there is not a launcher 'toy'"),
     ],
 )
 def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, point: str | None, says: str) -> None:
@@ -186,7 +186,7 @@ OWN = "toy of toy-launcher 1.0 (toy_launcher.launcher) "
     ("line", "says"),
     [
         ("class Odd(BaseException): pass\nraise Odd", "cannot be loaded: Odd"),
-        ("FACTS = 5", "cannot be used: its FACTS are no LauncherFacts"),
+        ("FACTS = 5", "cannot be used: its FACTS are not LauncherFacts"),
         ("FACTS = FACTS._replace(title=5)", "cannot be used: in its FACTS ValueError: title is 5, which is not str"),
         ("FACTS = FACTS._replace(title='{toys}')", "cannot be used: in its FACTS KeyError: 'toys'"),
         ("LAUNCHER = 5", "cannot be used: its LAUNCHER lacks is_available, prepare, processes, failures, warnings"),
@@ -271,5 +271,5 @@ def test_two_packages_that_bring_one_launcher_are_both_named(toys: Path) -> None
     write_package(toys, "other", "[worldsize.launchers]\ntoy = other_launcher\n", version="2")
     done = worldsize(toys, "run", "job.yml")
     assert done.returncode == 2
-    assert "the launcher toy is brought by two packages: " in done.stderr
+    assert "the launcher toy is provided by two packages: " in done.stderr
     assert "toy-launcher 1.0 (toy_launcher.launcher)" in done.stderr and "other 2 (other_launcher)" in done.stderr

@@ -71,7 +71,7 @@ def test_the_list_and_a_copy_as_json(cli: InProcess) -> None:
     ("words", "said"),
     [
         (("digts",), "there is no example 'digts'\n  → did you mean 'digits'?\n"),
-        (("--to", "here"), "--to and --force want the NAME of an example\n"),
+        (("--to", "here"), "--to and --force need the NAME of an example\n"),
     ],
 )
 def test_mistakes(cli: InProcess, words: tuple[str, ...], said: str) -> None:

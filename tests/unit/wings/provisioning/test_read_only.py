@@ -62,4 +62,4 @@ def test_an_ordinary_user_cannot_take_it_back(place: Path) -> None:
 
 def test_what_holds_the_run_directory_is_left_alone(place: Path) -> None:
     _, refused, *_ = as_ordinary_user(place, place / "data" / "deep" / "run")
-    assert "holds the run directory" in refused and (place / "data" / "new").exists()
+    assert "contains the run directory" in refused and (place / "data" / "new").exists()

@@ -52,7 +52,7 @@ def test_a_directory_that_is_gone_is_told(home: str, tmp_path: Path) -> None:
 
 def test_the_text_of_a_run_is_one_short_line(home: str, tmp_path: Path) -> None:
     run = open_run(start(home, tmp_path / "here", 1e9))
-    assert repr(run) == "Run(%r)" % run.id, "nothing is known of it yet"
+    assert repr(run) == "Run(%r)" % run.id, "no evidence was recorded yet"
     plan = Plan(run.id, "s3cret", "local", 1.0, 0, node_major_layout(2, 4), ("true",), {})
     write_text(run.paths.plan, plan.to_json())
     write_json(run.paths.record, {})

@@ -256,8 +256,8 @@ def test_the_environment(home: str) -> None:
     assert "Python|3.12.1\n" in text and "git commit|abcdef\n" in text
     assert "2 packages\npackage|version|\ntorch|2.9|\neinops|1.0|" in text
     assert "code.diff: 6 B" in text and "0123456789" not in str(found)
-    assert "2 variables of whoever submitted\nname|value|\nHF_TOKEN|***|\nOMP_NUM_THREADS||\n" in text
-    assert "/home/ada" not in text and "2 other variables of whoever submitted left out" in text
+    assert "2 submitter's variables\nname|value|\nHF_TOKEN|***|\nOMP_NUM_THREADS||\n" in text
+    assert "/home/ada" not in text and "2 other submitter's variables left out" in text
     assert "HOME|/home/ada|" in texts(facts_of(paths)._replace(every_variable=True))["environment"]
     assert "2 variables of the job" in found["plan"] and "MY_TOKEN|***|" in found["plan"]
 
@@ -279,7 +279,7 @@ def test_files(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_ROWS", 2)
     monkeypatch.setattr(files, "_ENTRIES", 4)
     text = texts(facts_of(paths))["files"]
-    assert "more rows" in text and "There are more files than are counted here." in text
+    assert "more rows" in text and "There are more files than were counted." in text
 
 
 def test_a_status_without_times(home: str) -> None:

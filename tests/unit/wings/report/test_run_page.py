@@ -40,7 +40,7 @@ def test_a_failed_run(home: str) -> None:
     assert not [tag for tag, _ in page.tags if tag in ("script", "iframe", "img", "link")]
     assert "state|FAILED\nreason|EXIT_CODE\nexit code|1\n" in page.texts["run"]
     assert "ada on login1" in page.texts["run"] and "worldsize|9.9" in page.texts["run"]
-    assert page.texts["failure"].strip("\n ").removeprefix("Why it ended so").strip().startswith("rank 2 fell")
+    assert page.texts["failure"].strip("\n ").removeprefix("Why it ended this way").strip().startswith("rank 2 fell")
     logs = page.texts["logs"]
     assert logs.index("rank 2: ") < logs.index("rank 0: ")
     assert "<script>alert(1)</script>\ntoken ***\nred\n100%\n" in logs

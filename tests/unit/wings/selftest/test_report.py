@@ -20,7 +20,7 @@ RESULTS = [
     Verdict("test_a", "passed", 2.0),
     Verdict("test_b[x|y]", "failed", 3.0, "lifecycle.py:3: gpu-a017 lacks /home/jdoe/x"),
     Verdict("test_c", "skipped", 0.0, "lab has no capability exec"),
-    Verdict("test_d", "not run", 0.0, "time was over"),
+    Verdict("test_d", "not run", 0.0, "time ran out"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_a_run_that_had_ended_before_is_not_explained_by_it() -> None:
 
 
 def test_it_is_told_in_words() -> None:
-    after = "; that ended its allocation (job 7)"
+    after = "; this ended its allocation (job 7)"
     ended = explained_end(GONE, row("NODE_FAIL", "NodeDown", NOW), NOW, NOW)
     assert ended.message == "Slurm: one of n[1-2] failed (NODE_FAIL)" + after and ended.over
     cleaned = explained_end(GONE, row("COMPLETING", "NodeDown", nodes="n1"), NOW, NOW)

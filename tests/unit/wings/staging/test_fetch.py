@@ -171,7 +171,7 @@ def test_a_server_that_breaks_off_for_ever(site: Site, data: DataStore) -> None:
 def test_an_answer_that_leads_elsewhere_than_to_the_web(site: Site, data: DataStore, target: str) -> None:
     """Found by review: files were fetched by ftp, too."""
     site.replies["/moved"] = (302, {"Location": target}, b"")
-    with pytest.raises(UsageError, match="leads to neither http nor https") as refused:
+    with pytest.raises(UsageError, match="is neither http nor https") as refused:
         data.fetch(site.url + "/moved")
     assert "verysecret" not in str(refused.value) and site.statuses() == [302]
 

@@ -11,7 +11,7 @@ from worldsize.jobspec.reading.job_file import parse_job
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("{data: {a: 'http://h:x/'}}", "stage.data.a: is no address that can be read"),
+        ("{data: {a: 'http://h:x/'}}", "stage.data.a: is not a readable address"),
         ("{torch_hub: [a]}", "stage: torch_hub: 'a' is neither OWNER/NAME:REF nor a URL"),
         ("{pips: [a]}", "stage.pips: is not a key of stage"),
         ("[a]", "stage: expected a mapping of keys"),

@@ -167,7 +167,7 @@ def test_what_has_arrived_of_a_file_is_kept_for_the_next_time(site: Site, place:
 
 
 def test_the_token_is_for_the_hub_alone(site: Site, place: Place) -> None:
-    """Large files lie elsewhere; and what the answer's ETag says is no name of a file."""
+    """Large files lie elsewhere; and what the answer's ETag says is not a file name."""
     place.environ["HF_TOKEN"] = "hf_verysecret"
     a_repository(site, "org/name", {"model.safetensors": WEIGHTS})
     with serve() as other:
@@ -195,7 +195,7 @@ def test_a_checksum_becomes_a_name_of_a_file_and_is_one(site: Site, place: Place
             elif key == "blobId":
                 sibling["blobId"] = said
         site.replies[path] = (code, headers, json.dumps(value).encode())
-    with pytest.raises(WorldsizeError, match="is no answer of a Hugging Face hub"):
+    with pytest.raises(WorldsizeError, match="is not an answer of a Hugging Face hub"):
         place.stage(huggingface=["org/name"])
     assert not list(place.root.rglob("evil*"))
 
@@ -226,7 +226,7 @@ def test_a_repository_has_a_plain_name(place: Place, key: str, name: str) -> Non
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".", "", "a\0b", "a\nb", "a\x1bb"])
 def test_data_has_a_plain_name(place: Place, path: str) -> None:
-    with pytest.raises(ValueError, match=r"data: .* is no relative path"):
+    with pytest.raises(ValueError, match=r"data: .* is not a relative path"):
         place.stage(data={path: "https://host/x"})
 
 

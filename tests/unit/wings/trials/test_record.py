@@ -155,7 +155,7 @@ def test_a_trials_configuration_is_written_within_its_code(tmp_path: Path) -> No
     os.rmdir(own.code + "/conf")
     os.makedirs(tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", own.code + "/conf")
-    with pytest.raises(OSError, match=r"conf/ds\.json is not in the snapshot of the code: it leads out of"):
+    with pytest.raises(OSError, match=r"conf/ds\.json is not in the snapshot of the code: it leads outside"):
         write_configuration(shared, own, {**SEARCH, "settings": {"a": 3}})
     assert os.listdir(tmp_path / "elsewhere") == []
 
@@ -174,7 +174,7 @@ def test_the_configuration_is_read_from_the_snapshot_alone(tmp_path: Path) -> No
     os.symlink(tmp_path / "elsewhere", run.code + "/away")
     assert base_configuration(run, "conf/real.json") == base_configuration(run, "conf/ours.json") == {"a": 1}
     for name in ("conf/away.json", "away/ds.json"):
-        with pytest.raises(OSError, match=re.escape(name) + " is not in the snapshot of the code: it leads out of"):
+        with pytest.raises(OSError, match=re.escape(name) + " is not in the snapshot of the code: it leads outside"):
             base_configuration(run, name)
     with pytest.raises(OSError, match="there is no conf/none"):
         base_configuration(run, "conf/none.json")

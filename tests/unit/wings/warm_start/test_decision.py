@@ -153,9 +153,9 @@ def test_without_code_nothing_of_the_working_directory_is_read(
         (b"import torch\0", "train.py cannot be read: "),
         (b"import torch\nx = " + b"(" * 5000 + b")" * 5000, "train.py cannot be read: "),
         (b"import torch\nx = " + b"-" * 200000 + b"1", "train.py cannot be read: "),
-        (b"import os\nprint(1)\nimport torch", "train.py imports at its top nothing that is known to be safe"),
-        (b"x = (", "train.py imports at its top nothing that is known to be safe"),
-        (b"", "train.py imports at its top nothing that is known to be safe"),
+        (b"import os\nprint(1)\nimport torch", "train.py imports no module at its top that is known to be safe"),
+        (b"x = (", "train.py imports no module at its top that is known to be safe"),
+        (b"", "train.py imports no module at its top that is known to be safe"),
     ],
 )
 def test_a_script_with_nothing_to_import(code: Path, source: bytes, reason: str) -> None:

@@ -135,7 +135,7 @@ def _node_rank(nodes: int, environ: Mapping[str, str]) -> int:
     text = environ.get(NODE_RANK, "")
     number = parse_digits(text)
     if number is None or number >= nodes:
-        raise UsageError(f"{text!r:.40} is no node of this run, which has nodes 0 to {nodes - 1}", NODE_RANK)
+        raise UsageError(f"{text!r:.40} is not a node of this run, which has nodes 0 to {nodes - 1}", NODE_RANK)
     return number
 
 
@@ -191,7 +191,7 @@ def _keep_mlflow_runs(paths: RunPaths) -> None:
         try:
             shutil.copytree(paths.mlruns, os.path.join(paths.outputs, "mlruns"), symlinks=True, dirs_exist_ok=True)
         except (OSError, shutil.Error) as error:
-            note(f"worldsize agent: what MLflow has logged is not kept completely: {error}")
+            note(f"worldsize agent: the log of MLflow is incomplete: {error}")
 
 
 def _meet(node: JobNode, environ: Mapping[str, str]) -> HeadExchange | None:

@@ -198,9 +198,9 @@ def _piece_of(value: Any) -> Piece:
     data = text.encode() if isinstance(text, str) else a2b_base64(value["data"])
     file, numbers = value["file"], (value["version"], value["at"], 0 if whole is None else whole)
     if not isinstance(file, str) or len(file) > _MOST_PATH or not all(map(_is_count, numbers)):
-        raise ValueError("no piece of a file")
+        raise ValueError("not a piece of a file")
     if whole is not None and not value["at"] + len(data) <= whole <= MOST_FILE_BYTES:
-        raise ValueError("no piece of so small a file")
+        raise ValueError("a piece of so small a file")
     return Piece(file, value["version"], value["at"], data, whole)
 
 

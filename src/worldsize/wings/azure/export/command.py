@@ -12,12 +12,12 @@ from worldsize.errors import StorageError, UsageError
 from worldsize.wings.azure.export.rows import IMPOSSIBLE, ExportRow
 
 _EXAMPLES = """examples:
-  worldsize export azureml job.yml > azure/job.yml      what a key became, or why it is left out, on standard error
-  worldsize export azureml job.yml --to azure.yml -w 2x4   paths in the file are relative to where it lies
+  worldsize export azureml job.yml > azure/job.yml      what each key became, or why it is left out, on standard error
+  worldsize export azureml job.yml --to azure.yml -w 2x4   paths in the file are relative to its directory
   worldsize export azureml job.yml --set compute=azureml:gpu-cluster
   worldsize export azureml job.yml --to azure.yml -o json   the table as JSON
 
-The file has keys of Azure's alone: az ml job create -f azure.yml takes it. Exit code 2, and nothing is written, where a
+The file has only keys of Azure: az ml job create -f azure.yml takes it. Exit code 2, and nothing is written, if a
 key has no meaning there."""
 
 

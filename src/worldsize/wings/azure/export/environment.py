@@ -56,7 +56,7 @@ def export_environment(environment: str | Mapping[str, Any] | None, base: str) -
     spec = spec_of(environment)
     for key, text in _NOT_THERE.items():
         if getattr(spec, key) != EnvironmentSpec._field_defaults[key]:
-            rows.append(ExportRow(f"environment.{key}", LEFT_OUT, text or "it says how worldsize builds"))
+            rows.append(ExportRow(f"environment.{key}", LEFT_OUT, text or "it is about worldsize's builds"))
     rows += [
         _impossible(
             f"environment.{key}", "native builds are not in a conda file: build an image with them, and name it"
@@ -68,7 +68,9 @@ def export_environment(environment: str | Mapping[str, Any] | None, base: str) -
     tree = _azure_part(environment)
     if spec.existing_python:
         rows.append(
-            _impossible("environment.python", f"{spec.existing_python} is of this machine: name a version, or an image")
+            _impossible(
+                "environment.python", f"{spec.existing_python} is local to this machine: name a version, or an image"
+            )
         )
     given = environment.get("conda_file")
     if isinstance(given, Mapping) and not any(environment.get(key) for key in ("python", "channels", "conda", "pip")):
@@ -88,7 +90,7 @@ def _from_text(text: str, base: str) -> tuple[object, list[ExportRow]]:
     if is_azure_name(text):
         return text, []
     if not is_path(text):
-        what = f"{text} is an environment of this machine: name an image, a conda file, or azureml:NAME"
+        what = f"{text} is an environment on this machine: name an image, a conda file, or azureml:NAME"
         return None, [_impossible("environment", what)]
     content, rows = _conda_file(text.removeprefix("file:"), base)
     return _with_image({"conda_file": content}, rows)
@@ -99,7 +101,7 @@ def _with_image(tree: dict[str, Any], rows: list[ExportRow]) -> tuple[dict[str, 
         tree = {"image": BASE_IMAGE, **tree}
         rows = [
             *rows,
-            ExportRow("environment.image", TRANSLATED, f"{BASE_IMAGE}: without one, the packages have no place"),
+            ExportRow("environment.image", TRANSLATED, f"{BASE_IMAGE}: packages need one"),
         ]
     return tree, rows
 
@@ -119,7 +121,7 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
         return None, [_impossible("environment", f"{path} cannot be read: {error}")]
     lines = [line for line in lines if line and not line.startswith("#")]
     if any(line.startswith(_FILES) for line in lines):
-        what = f"{os.path.basename(path)} names other files, which would not be there"
+        what = f"{os.path.basename(path)} names other files, which would be missing there"
         return None, [_impossible("environment", what)]
     if problems := pip_problems(lines):
         return None, problems
@@ -134,9 +136,9 @@ def pip_problems(lines: Sequence[str]) -> list[ExportRow]:
     rows = []
     for line in lines:
         if mask_text(line) != line:
-            rows.append(_impossible("environment.pip", f"{mask_text(line)} has a secret, which belongs into no file"))
+            rows.append(_impossible("environment.pip", f"{mask_text(line)} has a secret, which must not be in a file"))
         elif _is_local(line):
-            rows.append(_impossible("environment.pip", f"{line} names a place of this machine"))
+            rows.append(_impossible("environment.pip", f"{line} names a path on this machine"))
     return rows
 
 

@@ -53,28 +53,28 @@ _REFUSED = {
     "autotune": "trials are a sweep, which Azure has as a job of another type: export the best configuration",
     "matrix": "several runs are a sweep, a job of another type on Azure: leave matrix out, and export one run",
     "count": "Azure submits one run at a time",
-    "batch_script": "a batch script is Slurm's alone: write its command as `command:`",
+    "batch_script": "a batch script is for Slurm only: write its command as `command:`",
     "data_parallel": "only worldsize trains a script for one process on all ranks: `worldsize convert` rewrites it",
 }
 _LEFT_OUT = {
     "at_once": "it has no meaning for a single run",
     "conventions": "Azure sets its own variables",
     "grace": "Azure ends processes in its own way",
-    "watchdog": "Azure does not look for runs that hang: set limits.timeout",
+    "watchdog": "Azure does not detect hangs: set limits.timeout",
     "preload": "each rank imports its modules by itself",
-    "hang_timeout": "Azure does not look for idle ranks: set limits.timeout",
-    "notify": "nothing of worldsize's goes there that could call it",
-    "strict": "Azure looks at exit codes alone",
+    "hang_timeout": "Azure does not detect idle ranks: set limits.timeout",
+    "notify": "no part of worldsize runs there to call it",
+    "strict": "Azure looks at exit codes only",
     "bind": "Azure binds no ranks to CPUs",
-    "share": "the workspace says who may see a run",
+    "share": "the workspace decides who may see a run",
     "share_gpus": "Azure does not count GPUs",
     "virtual_gpus": "a rehearsal is for this machine",
     "offline": "nodes of Azure reach the network",
     "modules": "images have no modules",
-    "slurm": "of Slurm alone",
-    "hpcpack": "of HPC Pack alone",
+    "slurm": "for Slurm only",
+    "hpcpack": "for HPC Pack only",
     "stage": "nodes of Azure reach the network",
-    "input_types": "a job of Azure has values alone",
+    "input_types": "a job of Azure has values only",
 }
 
 
@@ -142,7 +142,7 @@ def _variables(job: Job, rows: list[ExportRow]) -> dict[str, str]:
 
 def _secret(key: str) -> ExportRow:
     return ExportRow(
-        key, LEFT_OUT, "a secret belongs into no file: have the script read it from the workspace's key vault"
+        key, LEFT_OUT, "a secret must not be in a file: let the script read it from the workspace's key vault"
     )
 
 
@@ -155,12 +155,12 @@ def _distribution(job: Job, rows: list[ExportRow]) -> dict[str, Any] | None:
         kind, why = _IN_PLACE_OF[kind]
         rows.append(ExportRow("distribution.type", TRANSLATED, f"{kind}: {why}"))
     if kind not in _DISTRIBUTION_KEYS:
-        rows.append(ExportRow("distribution.type", IMPOSSIBLE, f"Azure has no {kind}: take one of its four kinds"))
+        rows.append(ExportRow("distribution.type", IMPOSSIBLE, f"Azure has no {kind}: use one of its four kinds"))
         return None
     for key in said._fields:
         if key != "type" and key not in _DISTRIBUTION_KEYS[kind] and getattr(said, key) != getattr(type(said)(), key):
             rows.append(
-                ExportRow(f"distribution.{key}", IMPOSSIBLE, "Azure starts workers and parameter servers alone")
+                ExportRow(f"distribution.{key}", IMPOSSIBLE, "Azure starts only workers and parameter servers")
                 if key in _REFUSED_ROLES
                 else ExportRow(f"distribution.{key}", LEFT_OUT, "Azure starts the processes itself")
             )

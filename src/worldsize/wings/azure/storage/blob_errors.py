@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from azure.core.exceptions import AzureError
 
 _AGAIN = (408, 429, 500, 502, 503, 504)
-_ROLES = 'have an owner of the storage account give you the role "Storage Blob Data Contributor"'
+_ROLES = 'ask an owner of the storage account for the role "Storage Blob Data Contributor"'
 _HINTS = {
     "AuthorizationPermissionMismatch": _ROLES,
     "InsufficientAccountPermissions": _ROLES,
     "KeyBasedAuthenticationNotPermitted": "the account takes no keys: make the workspace's datastores identity-based, "
-    'and log in (`az login`) as one with the role "Storage Blob Data Contributor"',
-    "AuthorizationFailure": "the account admits certain networks alone: submit from one of them",
+    'and log in (`az login`) as a user with the role "Storage Blob Data Contributor"',
+    "AuthorizationFailure": "the account admits only certain networks: submit from one of them",
     "AuthenticationFailed": "the access that the workspace gave has ended, or this machine's clock is wrong: "
-    "submit again, what was sent is kept",
+    "submit again; uploaded files are kept",
 }
 
 
@@ -36,11 +36,11 @@ def blob_error(error: AzureError, url: str) -> WorldsizeError:
     if status is None:
         if type(error).__name__ in ("ClientAuthenticationError", "CredentialUnavailableError"):
             return ConfigError("no login of Azure gives access to the workspace's storage", url, "az login")
-        return SubmitAgain("the workspace's storage does not answer", url, "submit again: what was sent is kept")
+        return SubmitAgain("the workspace's storage does not answer", url, "submit again; uploaded files are kept")
     if status == 404:
-        return MissingResource(f"the workspace's storage has no such thing ({said})", url)
+        return MissingResource(f"the workspace's storage has no such object ({said})", url)
     if status in _AGAIN:
-        return SubmitAgain(f"the workspace's storage answers {said}", url, "submit again: what was sent is kept")
+        return SubmitAgain(f"the workspace's storage answers {said}", url, "submit again; uploaded files are kept")
     return SubmitRejected(f"the workspace's storage refuses it: {said}", url, _HINTS.get(code))
 
 

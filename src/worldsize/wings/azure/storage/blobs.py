@@ -239,7 +239,7 @@ class Container:
             os.replace(partial, path)
         except OSError as error:
             text = f"cannot write it: {error.strerror or error}"
-            raise StorageError(text, printable_text(path), "make room, or name another folder") from None
+            raise StorageError(text, printable_text(path), "free space, or name another folder") from None
         finally:
             try_unlink(partial)
 

@@ -83,7 +83,7 @@ def folder_content(folder: str, ignores: bool = False) -> Content:
     files.sort(key=lambda file: file.name.encode())
     listed = "".join(f"{file.digest} {'x' if file.executable else '-'} {file.name}\0" for file in files)
     if odd:
-        warnings.append(f"left out, since they lead to no file: {_listed(sorted(odd))}")
+        warnings.append(f"left out, since they point to no file: {_listed(sorted(odd))}")
     if ignored:
         warnings.append(f"left out by its {GIT if rules.git else AML}: {ignored} of {ignored + len(files)} files")
     return Content(hashlib.sha256(listed.encode()).hexdigest(), tuple(files), tuple(warnings))

@@ -43,12 +43,14 @@ def local_content(path: str, key: str, notice: Notice = no_notice) -> Content:
     the key, where it holds none."""
     shown = printable_text(path)
     if not os.path.exists(path):
-        raise JobError(f"no such file or directory: {shown}", key, "mend the path, or name a URI")
+        raise JobError(f"no such file or directory: {shown}", key, "correct the path, or name a URI")
     content = folder_content(path, ignores=True) if os.path.isdir(path) else file_content(path)
     for text in content.left_out:
         notice(text)
     if not content.files:
-        raise JobError(f"{shown} has no file, and Azure's storage holds no empty folder", key, "name what holds files")
+        raise JobError(
+            f"{shown} has no file, and Azure's storage holds no empty folder", key, "name a directory with files"
+        )
     return content
 
 

@@ -145,10 +145,13 @@ def _environment_of_file(path: str) -> Mapping[str, Any] | None:
 def _read_conda_file(path: str) -> dict[str, Any]:
     content = _read_yaml(path)
     if "dependencies" not in content:
-        raise JobError(f"{printable_text(path)} is no conda file: it has no dependencies", _KEY, "mend the file")
+        raise JobError(f"{printable_text(path)} is not a conda file: it has no dependencies", _KEY, "correct the file")
     if others := sorted(set(content) & (set(ENVIRONMENT) - {"name", "channels", "variables"})):
-        what = f"{printable_text(path)} says {', '.join(others)} beside dependencies, which Azure's conda files cannot"
-        raise JobError(what, _KEY, "leave the dependencies in it, and the rest out")
+        what = (
+            f"{printable_text(path)} has {', '.join(others)} next to dependencies, which Azure's conda files "
+            "cannot have"
+        )
+        raise JobError(what, _KEY, "keep only the dependencies in it")
     return content
 
 
@@ -159,11 +162,11 @@ def _read_yaml(path: str) -> dict[str, Any]:
     try:
         content = yaml.safe_load(read_file(path))
     except OSError as error:
-        raise JobError(f"{shown} cannot be read: {error.strerror or error}", _KEY, "mend the path") from None
+        raise JobError(f"{shown} cannot be read: {error.strerror or error}", _KEY, "correct the path") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise JobError(f"{shown} is no YAML", _KEY, "mend the file") from None
+        raise JobError(f"{shown} is not YAML", _KEY, "correct the file") from None
     if not isinstance(content, dict):
-        raise JobError(f"{shown} is no conda file", _KEY, "it has channels: and dependencies:")
+        raise JobError(f"{shown} is not a conda file", _KEY, "it has channels: and dependencies:")
     return content
 
 

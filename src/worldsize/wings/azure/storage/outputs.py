@@ -75,8 +75,8 @@ def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: s
     above = [each for each in kept if f"{path}/".startswith(f"{each.place}/")]
     address = _address_below(client, max(above, key=lambda each: len(each.place)), path) if above else None
     if address is None:
-        what = f"run {run.id} has left nothing (yet) that belongs at {path}"
-        raise JobError(what, "inputs", f"worldsize outputs {run.id} shows what there is")
+        what = f"run {run.id} has no output (yet) for {path}"
+        raise JobError(what, "inputs", f"worldsize outputs {run.id} lists its files")
     return address
 
 
@@ -117,5 +117,5 @@ def datastore_path(uri: str) -> tuple[str, str]:
     StorageError for what is none."""
     found = re.fullmatch(r"azureml://(?:.*/)?datastores/([^/]+)/(?:paths/)?(.*)", uri)
     if found is None:
-        raise StorageError(f"lies at {uri:.200}, which is no place in a datastore of the workspace", "outputs")
+        raise StorageError(f"is at {uri:.200}, which is not in a datastore of the workspace", "outputs")
     return found[1], found[2].rstrip("/")

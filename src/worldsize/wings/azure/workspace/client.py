@@ -90,14 +90,14 @@ class WorkspaceClient:
         while True:
             value = page.get("value") if isinstance(page, dict) else None
             if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-                raise SubmitRejected("the service's answer is no list", f"GET {path}")
+                raise SubmitRejected("the service's answer is not a list", f"GET {path}")
             yield from value
             link = page.get("nextLink")
             if not link:
                 return
             link = str(link)
             if _origin(link) != _origin(endpoint):
-                raise SubmitRejected(f"the list goes on at another host: {_plain_address(link)}", f"GET {path}")
+                raise SubmitRejected(f"the list continues at another host: {_plain_address(link)}", f"GET {path}")
             if link in before or len(before) == _MOST_PAGES:
                 raise SubmitRejected("the list does not end", f"GET {path}")
             before.add(link)
@@ -144,7 +144,7 @@ class WorkspaceClient:
         """SubmitRejected for what is no address, or one where connections are not those of the endpoint's kind."""
         scheme, host, _ = _origin(url)
         if not host or scheme != urlsplit(self.settings.endpoint).scheme:
-            raise SubmitRejected(f"{service.name} is at no https address", service.url)
+            raise SubmitRejected(f"{service.name} is not at an https address", service.url)
 
     def _service(self, name: str = "Azure's resource manager", url: str | None = None) -> Service:
         return Service(name, url or self.settings.endpoint, "`endpoint`", _AUTHORITY)
@@ -198,10 +198,12 @@ def _open_http(timeout: httpx.Timeout) -> httpx.Client:
     try:
         return httpx.Client(timeout=timeout, headers={"accept": "application/json"})
     except OSError:
-        raise ConfigError("SSL_CERT_FILE names no file of certificates", "SSL_CERT_FILE", "mend it") from None
+        raise ConfigError("SSL_CERT_FILE does not name a file of certificates", "SSL_CERT_FILE", "correct it") from None
     except (ValueError, ImportError, httpx.InvalidURL):
-        what = "the proxy that the environment names cannot be used"
-        raise ConfigError(what, "HTTPS_PROXY", "mend HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: http://HOST:PORT") from None
+        what = "the proxy in the environment cannot be used"
+        raise ConfigError(
+            what, "HTTPS_PROXY", "correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: http://HOST:PORT"
+        ) from None
 
 
 def _value(answer: httpx.Response, service: Service) -> Any:
@@ -211,7 +213,7 @@ def _value(answer: httpx.Response, service: Service) -> Any:
         return answer.json()
     except (ValueError, RecursionError):
         said = without_signatures(message_of(answer.content, "no JSON"))[:100]
-        raise ConfigError(f"what answers is not {service.name}: {said}", service.url, service.mend) from None
+        raise ConfigError(f"the server that answers is not {service.name}: {said}", service.url, service.mend) from None
 
 
 def _given(params: Mapping[str, object]) -> dict[str, Any]:

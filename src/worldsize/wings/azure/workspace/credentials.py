@@ -71,8 +71,8 @@ class SignIn:
         except AzureError as error:
             raise _sign_in_error(str(error)) from None
         except (ValueError, OSError) as error:
-            what = f"the variables of the sign-in at Azure cannot be used: {_plain(str(error))}"
-            raise ConfigError(what, None, "mend AZURE_TENANT_ID, AZURE_AUTHORITY_HOST, AZURE_CLIENT_…") from None
+            what = f"the variables of the sign-in to Azure cannot be used: {_plain(str(error))}"
+            raise ConfigError(what, None, "correct AZURE_TENANT_ID, AZURE_AUTHORITY_HOST, AZURE_CLIENT_…") from None
 
 
 class StorageLogin:
@@ -118,13 +118,13 @@ def _sign_in_error(said: str) -> WorldsizeError:
     in."""
     refused = _REFUSED.search(said)
     if refused:
-        return ConfigError(f"the sign-in at Azure is refused: {_plain(refused[0])}", None, SIGN_IN)
+        return ConfigError(f"the sign-in to Azure is refused: {_plain(refused[0])}", None, SIGN_IN)
     told = [part for part in said.split("\n\t") if not part.startswith(_NODE_SERVICE)]
     if any(_NO_NETWORK.search(part) for part in told):
         return SubmitAgain(
-            "the sign-in at Azure cannot be reached", None, "is there a network, or a proxy to be named?"
+            "the sign-in to Azure cannot be reached", None, "is there a network, or a proxy to be named?"
         )
-    return ConfigError("nobody is signed in at Azure", None, SIGN_IN)
+    return ConfigError("no user is signed in to Azure", None, SIGN_IN)
 
 
 def _plain(said: str) -> str:

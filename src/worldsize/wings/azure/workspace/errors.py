@@ -52,17 +52,18 @@ _MOST_DETAILS = 3
 _DEPTH = 5
 
 _HINTS = {
-    "InvalidSubscriptionId": "mend `subscription_id` of the compute",
-    "SubscriptionNotFound": "mend `subscription_id` of the compute, or sign in where it is: `az login --tenant TENANT`",
+    "InvalidSubscriptionId": "correct `subscription_id` of the compute",
+    "SubscriptionNotFound": "correct `subscription_id` of the compute, or sign in where it is: `az login "
+    "--tenant TENANT`",
     "InvalidAuthenticationTokenTenant": "sign in to the subscription's tenant: `az login --tenant TENANT`",
-    "ResourceGroupNotFound": "mend `resource_group` of the compute",
-    "WorkspaceNotFound": "mend `workspace_name` of the compute",
-    "ComputeNotFound": "mend `compute` of the compute",
+    "ResourceGroupNotFound": "correct `resource_group` of the compute",
+    "WorkspaceNotFound": "correct `workspace_name` of the compute",
+    "ComputeNotFound": "correct `compute` of the compute",
 }
 """What to do, by the error's code."""
 
-_ROLE = "ask for the role AzureML Data Scientist on the workspace, or sign in as somebody who has it"
-_NETWORK = "it may answer its own network alone: run this there"
+_ROLE = "ask for the role AzureML Data Scientist on the workspace, or sign in as a user who has it"
+_NETWORK = "it may answer only its own network: run this there"
 _CLOSED = re.compile(r"public (network )?access|private (endpoint|link)|firewall", re.IGNORECASE)
 
 _KEYS = {

@@ -71,7 +71,7 @@ class Mirror(LogCopies):
     def _node_rank(self, log_name: str) -> int:
         node_rank = self._node_of(log_name)
         if node_rank is None or node_rank not in self._nodes:
-            raise ValueError(f"{log_name!r:.100} is the log of no node")
+            raise ValueError(f"{log_name!r:.100} is not the log of a node")
         return node_rank
 
 

@@ -54,7 +54,7 @@ def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
     try:
         properties = client.get(f"/jobs/{name}").get("properties") or {}
     except MissingResource:
-        return Observation("absent", message=f"Azure ML knows no job {name} any more")
+        return Observation("absent", message=f"Azure ML no longer knows job {name}")
     said = None
     if properties.get("status") == "Failed":
         said = _details(client, name).get("error")

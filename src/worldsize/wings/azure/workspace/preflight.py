@@ -45,9 +45,9 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
     found = []
     if plan.batch is not None:
         what = "a batch script's srun starts its ranks, and there is none on Azure ML"
-        found.append(CheckResult("error", what, "batch_script", "say what each rank executes: `command` in its place"))
+        found.append(CheckResult("error", what, "batch_script", "set the command of each rank: `command` instead"))
     if plan.secrets or plan_secret_values(plan):
-        what = "everybody who may read the workspace can read what its jobs carry"
+        what = "every user who may read the workspace can read its jobs' contents"
         hint = "let the script read it from the workspace's key vault, by the identity of the job or of the compute"
         found.append(CheckResult("error", what, "secrets", hint))
     if job.modules:
@@ -58,11 +58,11 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
         found.append(CheckResult("error", "nodes of Azure ML reach the network", "stage", "leave it out"))
     if RUN_INPUT in job.inputs:
         found.append(
-            CheckResult("error", "is the name of an input of worldsize's own", f"inputs.{RUN_INPUT}", "rename it")
+            CheckResult("error", "is the name of one of worldsize's own inputs", f"inputs.{RUN_INPUT}", "rename it")
         )
     for name, output in job.outputs.items():
         if output.path and os.path.isabs(output.path):
-            what = f"{output.path} is a directory of this machine, which no node sees"
+            what = f"{output.path} is a directory on this machine, which no node sees"
             found.append(
                 CheckResult("error", what, f"outputs.{name}.path", "leave it out: `worldsize fetch` fetches it")
             )
@@ -79,7 +79,7 @@ def _fabric(job: Job) -> list[CheckResult]:
             "notice",
             f"{name}={value} switches off InfiniBand, which {job.resources.instance_type} has",
             f"environment_variables.{name}",
-            "leave it out, unless NCCL's log shows that it is what helps",
+            "leave it out, unless NCCL's log shows that it helps",
             id="environment",
         )
         for name, values in _SWITCHES.items()

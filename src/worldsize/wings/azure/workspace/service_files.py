@@ -80,5 +80,5 @@ class ServiceJobFiles(LogCopies):
 
     def _node_rank(self, log_name: str) -> int:
         if log_name != _RECORDS and log_name not in self._ranks:
-            raise ValueError(f"{log_name!r:.100} is the log of no rank")
+            raise ValueError(f"{log_name!r:.100} is not the log of a rank")
         return 0

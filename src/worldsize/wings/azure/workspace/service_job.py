@@ -54,7 +54,7 @@ def without_agents(plan: Plan) -> Plan:
     """Return the plan without what agents would do beside their ranks. PlanError for one that is there for that
     alone."""
     if "search" in plan.options or plan.options.get("check", {}).get("mode") == _ASKED_FOR:
-        what = "trials, and checks of nodes, are the work of worldsize's agent, and this compute has none"
+        what = "trials and node checks need worldsize's agent, and this compute runs without it"
         raise PlanError(what, "agent", "leave out `agent = false` of the compute")
     options = {key: value for key, value in plan.options.items() if key != "check"}
     return plan._replace(metrics=False, setup=(), options=options)

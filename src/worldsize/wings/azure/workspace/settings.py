@@ -24,7 +24,7 @@ KEYS: Mapping[str, Key] = {
 """The keys of a configured compute."""
 
 SIGN_IN = "`az login`, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET of a service principal"
-_NO_SECRET = f"credentials are kept in no file: {SIGN_IN}"
+_NO_SECRET = f"no file stores credentials: {SIGN_IN}"
 _SECRETS = ("password", "secret", "token", "credential", "client_id", "tenant")
 _NEEDED = {"subscription_id": "00000000-0000-…", "resource_group": "my-group", "workspace_name": "my-workspace"}
 _PLACE = ("endpoint", "subscription_id", "resource_group", "workspace_name")
@@ -77,15 +77,15 @@ def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
     where = f"compute.{settings.name}"
     for key, example in _NEEDED.items():
         if not said.get(key):
-            raise ConfigError(f"compute {settings.name} does not say `{key}`", f"{where}.{key}", f'{key} = "{example}"')
+            raise ConfigError(f"compute {settings.name} has no `{key}`", f"{where}.{key}", f'{key} = "{example}"')
     found = WorkspaceSettings(**{name: said[name] for name in WorkspaceSettings._fields if name in said})
     endpoint = found.endpoint.rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme != "https" or not parts.netloc:
-        what = f"{_without_login(endpoint)} is no https address: tokens would travel in the clear"
+        what = f"{_without_login(endpoint)} is not an https address: tokens would be sent unencrypted"
         raise ConfigError(what, f"{where}.endpoint", f'endpoint = "{PUBLIC_ENDPOINT}"')
     if "@" in parts.netloc:
-        raise ConfigError("a login in an address is used nowhere", f"{where}.endpoint", _NO_SECRET)
+        raise ConfigError("a login in an address is never used", f"{where}.endpoint", _NO_SECRET)
     return found._replace(endpoint=endpoint)
 
 

@@ -56,7 +56,7 @@ def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = 
     word = str(properties.get("status") or "")
     state = JOBS.get(word)
     if state is None:
-        return Observation("unknown", message=f"Azure ML: state {word or '?':.40}, which this release does not know")
+        return Observation("unknown", message=f"Azure ML: state {word or '?':.40}, which is unknown to this release")
     message = f"Azure ML: {state.words}" if state.words else ""
     if state.phase != "ended":
         return Observation(state.phase, message=message, ending=state.ending)

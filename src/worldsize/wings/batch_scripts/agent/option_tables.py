@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NEVER, ALWAYS, MAYBE = "never", "always", "maybe"
 """Whether an option has a value. MAYBE: only in its own word, as in `--exclusive=user` or `-K1`."""
 
-NO_OPTION = "is no option"
+NO_OPTION = "is not an option"
 """The fault of a word that looks like an option."""
 
 

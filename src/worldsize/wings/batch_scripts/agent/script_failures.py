@@ -141,7 +141,7 @@ def script_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
     for task in ended_tasks(_last_lines(plan, paths)):
         if task.task not in told and task.code not in _STOP_CODES:
             told.add(task.task)
-            what = "task %d of a step (%s) ended with code %d, and the script went on"
+            what = "task %d of a step (%s) ended with code %d, and the script continued"
             yield RunWarning(_STEP, what % (task.task, task.host, task.code), task.task)
 
 

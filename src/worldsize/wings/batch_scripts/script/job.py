@@ -160,7 +160,7 @@ def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], repor
     place, for what sbatch would refuse; whatever else is wrong is in the report."""
     for key in ("modules", "setup"):
         if values.get(key):
-            report.add(nodes[key], key, "has no effect beside batch_script", "say it in the script")
+            report.add(nodes[key], key, "has no effect with batch_script", "set it in the script")
     found = _read_script_text(nodes[_KEY], values[_KEY], report)
     if found is None or report.problems:
         return values

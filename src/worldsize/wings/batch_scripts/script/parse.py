@@ -147,7 +147,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
     if words:
         rest = " ".join(words)
         het = rest == "hetjob"
-        what = "a part of a heterogeneous job, which cannot be run" if het else f"is no option: {rest:.200}"
+        what = "part of a heterogeneous job, which cannot be run" if het else f"is not an option: {rest:.200}"
         hint = None if het else _odd_blank_hint(rest) or "write -- before its name"
         faults.append(Remark(number, f"{MAGIC} {what}", hint))
 
@@ -157,7 +157,7 @@ def _odd_blank_hint(text: str) -> str | None:
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
-    return f"U+{ord(odd):04X} ({unicodedata.name(odd, 'a control character')}) is no blank: write a space"
+    return f"U+{ord(odd):04X} ({unicodedata.name(odd, 'a control character')}) is not a space: write a space"
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:

@@ -92,7 +92,7 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
     text, percent, limit = (option.value or "").partition("%")
     found, at_once = _parse_indices(text), parse_digits(limit) if percent else None
     if not found or (percent and not at_once):
-        what = "--array={} is no list of at most {} indices".format(
+        what = "--array={} is not a list of at most {} indices".format(
             printable_text(f"{option.value!s:.40}"), _MAX_INDICES
         )
         raise JobError(what, f"{source}:{option.line}")
@@ -151,38 +151,38 @@ class _SizeReader:
         if number and number > most:
             raise self.value_error(name, f"more than the limit of {most}")
         if not number:
-            raise self.value_error(name, f"no number from 1 to {most}" if text.isdigit() else f"no {what}")
+            raise self.value_error(name, f"not a number from 1 to {most}" if text.isdigit() else f"not a {what}")
         return number
 
     def gpus(self, name: str) -> int | None:
         """Return the number in `4` or `a100:4`; several kinds add up. Of `--gres` only what is a GPU counts, and one
-        where there is no number."""
+        where there is not a number."""
         parts = [part for part in (self._script.value(name) or "").split(",") if part]
         if name == "gres":
             parts = [part for part in parts if _GPU.match(part)]
         found = [part.partition("(")[0].rpartition(":")[2] for part in parts]
         numbers = [1 if name == "gres" and not _DIGITS.fullmatch(text) else parse_digits(text) for text in found]
         if None in numbers:
-            raise self.value_error(name, "no number of GPUs")
+            raise self.value_error(name, "not a number of GPUs")
         return sum(filter(None, numbers)) if numbers else None
 
     def check_memory(self) -> None:
         for name in ("mem", "mem-per-cpu"):
             if _TOO_LONG.search(self._script.value(name) or ""):
-                raise self.value_error(name, "no size of memory")
+                raise self.value_error(name, "not a size of memory")
 
     def names(self, name: str) -> list[str]:
         value = self._script.value(name)
         try:
             return expand_hostlist(value) if value and "/" not in value else []
         except ValueError as error:
-            raise self.value_error(name, "no list of nodes", str(error)) from None
+            raise self.value_error(name, "not a list of nodes", str(error)) from None
 
     def seconds(self) -> float | None:
         try:
             seconds = limit_seconds(self._script.value("time"))
         except (ValueError, OverflowError):
-            raise self.value_error("time", "no time limit") from None
+            raise self.value_error("time", "not a time limit") from None
         if seconds is not None and seconds > 60 * _MAX_MINUTES:
             raise self.value_error("time", f"longer than {_MAX_MINUTES} minutes")
         return seconds

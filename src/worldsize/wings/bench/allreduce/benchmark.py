@@ -39,11 +39,11 @@ def add_options(group: Any) -> None:
     group.add_argument(
         "--backend", choices=("nccl", "gloo", "mpi"), help="what reduces (default: nccl on GPUs, else gloo)"
     )
-    group.add_argument("--dtype", choices=_DTYPES[""], help="of the elements (float32)")
-    group.add_argument("--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 1000, by time)")
+    group.add_argument("--dtype", choices=_DTYPES[""], help="type of the elements (float32)")
     group.add_argument(
-        "--warmup", metavar="N", type=int, help=f"all-reduces of each size that do not count ({_WARM_UP})"
+        "--iterations", metavar="N", type=parse_count, help="of each size (default: 3 to 1000, depending on their time)"
     )
+    group.add_argument("--warmup", metavar="N", type=int, help=f"warm-up all-reduces of each size ({_WARM_UP})")
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
         if number is not None and number < 1:
             raise UsageError(f"{number} all-reduces measure nothing", name, "1 or more")
     if dtype not in _DTYPES.get(backend, _DTYPES[""]):
-        raise UsageError(f"mpi knows no {dtype}", "--dtype", "float32 or float64")
+        raise UsageError(f"mpi has no {dtype}", "--dtype", "float32 or float64")
     alone = next((world for world in session.worlds if world.ranks == 1), None)
     if alone is not None:
         session = session._replace(worlds=tuple(world for world in session.worlds if world.ranks > 1))

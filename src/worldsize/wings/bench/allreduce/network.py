@@ -89,5 +89,5 @@ def _verdict(share: float) -> str:
         return ", which is good."
     if share >= POOR:
         return f"; good is {GOOD:.0%}."
-    said = f", which is poor: good is {GOOD:.0%}; `worldsize check` says what NCCL has chosen, and why."
-    return said if share >= SOCKETS else f"{said} So little is what sockets carry: look at its transport first."
+    said = f", which is poor: good is {GOOD:.0%}; `worldsize check` shows what NCCL has chosen, and why."
+    return said if share >= SOCKETS else f"{said} Sockets reach about this rate: check the transport first."

@@ -55,7 +55,7 @@ def read_report(outputs: str) -> Report:
     except OSError as error:
         raise WorldsizeError(f"cannot be read: {error.strerror or error}", path) from None
     except PARSE_ERRORS as error:
-        raise WorldsizeError(f"is no report of an all-reduce: {error!s:.200}", path) from None
+        raise WorldsizeError(f"is not a report of an all-reduce: {error!s:.200}", path) from None
 
 
 def parse_report(value: Any) -> Report:

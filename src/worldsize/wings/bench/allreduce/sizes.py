@@ -17,7 +17,7 @@ def parse_sizes(text: str, factor: int) -> tuple[int, ...]:
     """Bytes, ascending: of a range each `factor` times the one before. UsageError for what is none, for a range that
     ends before it begins, and for more than 200 sizes."""
     if factor < 2:
-        raise UsageError(f"{factor} makes no range", "--factor", "2 or more")
+        raise UsageError(f"{factor} does not make a range", "--factor", "2 or more")
     found: set[int] = set()
     for part in text.split(",")[: _MOST + 1]:
         found.update(_sizes_of(part, factor))
@@ -43,7 +43,7 @@ def parse_size(text: str) -> int:
     """Bytes. UsageError for what is no size, for none, and for more than a tebibyte."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"{text.strip()!r:.60} is no size", "--sizes", _EXAMPLE)
+        raise UsageError(f"{text.strip()!r:.60} is not a size", "--sizes", _EXAMPLE)
     size = int(match[1]) << _POWERS[match[2].lower()]
     if not 0 < size <= _LARGEST:
         raise UsageError(f"{text.strip()!r:.60}: at least 1 B, at most {_LARGEST >> 30} GB", "--sizes", _EXAMPLE)

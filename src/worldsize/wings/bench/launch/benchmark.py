@@ -45,7 +45,7 @@ def add_options(group: Any) -> None:
     names = ",".join(each.name for each in LAUNCHERS)
     group.add_argument("--launchers", metavar="NAMES", help=f"only these of {names} (default: all that are found)")
     group.add_argument("--rounds", metavar="N", type=parse_count, help=f"how often each is started ({_ROUNDS})")
-    group.add_argument("--torch", action="store_true", help="the first step is an all-reduce of torch")
+    group.add_argument("--torch", action="store_true", help="the first step is an all-reduce with torch")
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
@@ -82,7 +82,7 @@ def _find_launchers(said: str | None, around: Surroundings) -> list[FoundLaunche
     names = list(known) if said is None else [name.strip() for name in said.split(",")]
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise UsageError(f"{unknown!r:.60} is no launcher", "--launchers", ", ".join(known))
+        raise UsageError(f"{unknown!r:.60} is not a launcher", "--launchers", ", ".join(known))
     found = [find_launcher(launcher, around) for name, launcher in known.items() if name in names]
     if said is not None:
         asked = (launcher for name, launcher in known.items() if name in names)

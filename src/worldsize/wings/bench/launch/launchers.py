@@ -125,12 +125,12 @@ def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | s
     if launcher.name == "srun" and not around.slurm:
         return "there is neither a compute of Slurm nor an allocation"
     if launcher.gpus and not around.gpus:
-        return "it starts several ranks on GPUs alone, and here is none"
+        return "it starts several ranks only on GPUs, and this machine has none"
     if launcher.name == "worldsize":
         return FoundLauncher(launcher, sys.executable, VERSION)
     path = shutil.which(launcher.name, path=around.path)
     if path is None:
-        return "it is neither beside the ranks' Python nor on the PATH"
+        return "it is neither next to the ranks' Python nor on the PATH"
     variables = _ON_CPUS if launcher.name == "deepspeed" and not around.gpus else launcher.variables
     return FoundLauncher(launcher._replace(variables=variables), path, find_version(launcher, path))
 

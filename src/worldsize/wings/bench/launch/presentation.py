@@ -53,7 +53,7 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
     if not result.measurements:
         return ("Nothing was measured.",)
     if result.settings.get("rounds") == "1":
-        found.append("Of one round: how much these times vary is not known.")
+        found.append("From one round: the spread of these times is unknown.")
     return (*found, *crowded) or ("Nothing is compared: worldsize was not measured.",)
 
 
@@ -99,7 +99,7 @@ def _ratio(times: list[float], own: list[float]) -> str:
 def _endless_text(each: LauncherTimes) -> str:
     """Hydra of MPICH 5.0.2 was seen to end the ranks of MPI programs at once, and no others."""
     why = ": it ends others where they have called MPI_Init, which these have not" if "MPICH" in each.version else ""
-    return f"{each.name} goes on for more than {each.endless:g} s after a rank has failed{why}."
+    return f"{each.name} continues for more than {each.endless:g} s after a rank has failed{why}."
 
 
 def _processes(number: int) -> str:

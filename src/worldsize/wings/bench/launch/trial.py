@@ -239,7 +239,7 @@ def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: flo
     if heard.has_failed:
         return "a rank failed, and its exit code was 0" if heard.ended is not None and code == 0 else ""
     if heard.ended is None:
-        return f"it went on for {limit:g} s{said}"
+        return f"it continued for {limit:g} s{said}"
     if heard.all_of("first", ranks) is None:
         return f"not every rank has started{said}"
     if heard.all_of("step", ranks) is None:

@@ -62,7 +62,7 @@ def _verdict(now: Point, before: Point) -> str:
 
 def comparison_sentences(result: BenchResult, other: BenchResult) -> tuple[str, ...]:
     if not _is_comparable(result, other):
-        return (f"Nothing is compared: that result is one of {_what(other)}, this one of {_what(result)}.",)
+        return (f"Nothing is compared: that result is from {_what(other)}, this one from {_what(result)}.",)
     found = []
     if comparison_table(result, other) is None:
         found.append("Nothing is compared: no world was measured in both.")
@@ -110,5 +110,5 @@ def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _value_text(values: list[str]) -> str:
-    text = list_text(values, 3) or "not there"
+    text = list_text(values, 3) or "missing"
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

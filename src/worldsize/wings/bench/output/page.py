@@ -82,7 +82,7 @@ def _sources(result: BenchResult, pictures: Any) -> list[Any]:
         text = "None is known for these GPUs, as many of them, and this precision."
         return [pictures.section("published", "Published figures", text)] if is_standard(result) else []
     links = [pictures.element("li", pictures.element("a", name, href=link)) for name, link in sources.items()]
-    text = 'Read there, not measured here; "best known" is what is reached with all that helps, not what to expect.'
+    text = 'Read there, not measured here; "best known" is reached with every optimisation, and is not what to expect.'
     return [
         pictures.section("published", "Published figures", pictures.element("p", text), pictures.element("ul", *links))
     ]

@@ -46,18 +46,22 @@ def add_options(group: Any) -> None:
         "--precision", choices=PRECISIONS, default="fp32", help="(default: fp32, TF32 on GPUs that have it)"
     )
     group.add_argument("--batch", type=int, metavar="N", help="images per step and rank (default: 64 on GPUs, or 8)")
-    group.add_argument("--steps", type=int, metavar="N", help="steps that are measured (default: 100 on GPUs, or 10)")
-    group.add_argument("--warmup", type=int, metavar="N", help="before them: steps (20 on GPUs, or 2), all-reduces (5)")
+    group.add_argument("--steps", type=int, metavar="N", help="measured steps (default: 100 on GPUs, or 10)")
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up: steps (20 on GPUs, or 2), all-reduces (5)")
     group.add_argument("--workers", type=int, metavar="N", help="processes per rank that decode images (default: 4)")
-    group.add_argument("--image-size", type=int, metavar="N", help="other than 224 × 224: no standard figure")
-    group.add_argument("--width", type=int, metavar="N", help="channels of the first layer, other than 64: likewise")
+    group.add_argument(
+        "--image-size", type=int, metavar="N", help="image size image size other than 224 × 224: no standard figure"
+    )
+    group.add_argument(
+        "--width", type=int, metavar="N", help="channels of the first layer, other than 64: no standard figure"
+    )
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     """Train at each world. UsageError, WorldsizeError."""
     _check_options(options)
     if any(setting.startswith("virtual_gpus=") for setting in session.settings):
-        hint = "worldsize rehearse tells whether a job runs on GPUs"
+        hint = "worldsize rehearse shows whether a job runs on GPUs"
         raise UsageError("virtual GPUs have no speed", "--set virtual_gpus", hint)
 
     def make(world: World) -> Job:
@@ -170,4 +174,4 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError("the network of Keras has one width", "--width", "leave it out, or --framework torch")
     if not options.data or ("," in options.data and not os.path.exists(options.data)):
         hint = "synthetic and real data are two measurements: give one, then the other with --against"
-        raise UsageError(f"{options.data!r:.100} is no kind of data", "--data", hint)
+        raise UsageError(f"{options.data!r:.100} is not a kind of data", "--data", hint)

@@ -32,7 +32,7 @@ def read_measurement(path: str, world: World) -> Measurement:
         return parse_measurement(content, world)
     except PARSE_ERRORS as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise WorldsizeError(f"is no measurement: {why:.200}", path) from None
+        raise WorldsizeError(f"is not a measurement: {why:.200}", path) from None
 
 
 def parse_measurement(content: bytes, world: World) -> Measurement:
@@ -83,10 +83,10 @@ def _count(found: dict[str, Any], name: str, least: int = 1) -> int:
 def _numbers(found: dict[str, Any], name: str) -> list[float]:
     values = found[name]
     if type(values) is not list or not 0 < len(values) <= _MOST_BLOCKS:
-        raise ValueError(f"{name} is no list of numbers")
+        raise ValueError(f"{name} is not a list of numbers")
     for value in values:
         if not is_number(value) or not 1e-9 < value < 1e9:
-            raise ValueError(f"{name} holds {value!r:.40}")
+            raise ValueError(f"{name} contains {value!r:.40}")
     return values
 
 
@@ -101,5 +101,5 @@ def _share(value: Any) -> float | None:
 def _text(value: Any) -> str:
     """One line of a text of reasonable length."""
     if type(value) is not str or len(value) > _LONGEST_TEXT or not value.isprintable():
-        raise ValueError(f"{value!r:.40} is no text")
+        raise ValueError(f"{value!r:.40} is not text")
     return value

@@ -86,14 +86,17 @@ def _why_nothing(curve: Curve) -> str:
         failed = any(point.measurement.failure for point in curve.points)
         return "every world failed" if failed else "no world was measured"
     if len(measured) == 1:
-        return f"only {curve.base.world} was measured, and nothing is there to compare it with"
+        return f"only {curve.base.world} was measured, and there is no other world to compare it with"
     if curve.base.measurement.oversubscribed:
         return f"{curve.base.world}, which the others are compared with, is oversubscribed"
     sound = curve.sound()
     if len(sound) < 2:
         return f"every world but {curve.base.world} is oversubscribed"
     worlds = list_text([str(point.world) for point in sound])
-    return f"the rates of {worlds} differ less than they vary ({_spread_text(sound[0])} and {_spread_text(sound[-1])})"
+    return (
+        f"the rates of {worlds} differ by less than their spread ({_spread_text(sound[0])} and "
+        f"{_spread_text(sound[-1])})"
+    )
 
 
 def _spread_text(point: Point) -> str:
@@ -125,7 +128,7 @@ def _compared(point: Point, best: Point, curve: Curve) -> str:
         return f"is slower, {times_text(ratio)} its speed"
     cost = relative_cost(point, best)
     price = f" for {times_text(cost)} the {curve.device}-hours" if cost is not None else ""
-    unsure = "" if is_clearly_faster(point, best) else ", which is less than the rates vary by"
+    unsure = "" if is_clearly_faster(point, best) else ", which is less than the spread of the rates"
     return f"would be {times_text(ratio)} as fast{price}{unsure}"
 
 
@@ -157,7 +160,7 @@ def _whole_nodes(curve: Curve) -> str:
     if not cheaper:
         return ""
     fastest = max(cheaper, key=lambda point: point.rate or 0)
-    return f"Where whole nodes are held, use {fastest.world}: it is faster, and takes fewer node-hours."
+    return f"If you pay for whole nodes, use {fastest.world}: it is faster, and takes fewer node-hours."
 
 
 def _is_faster_for_less(point: Point, best: Point) -> bool:
@@ -176,7 +179,7 @@ def _oversubscribed(curve: Curve) -> str:
     worlds = [str(point.world) for point in curve.measured() if point.measurement.oversubscribed]
     if not worlds:
         return ""
-    return f"{list_text(worlds)} {'is' if len(worlds) == 1 else 'are'} oversubscribed: no efficiency can be said."
+    return f"{list_text(worlds)} {'is' if len(worlds) == 1 else 'are'} oversubscribed: no efficiency can be given."
 
 
 def _more_than_linear(curve: Curve) -> str:
@@ -203,10 +206,10 @@ def _near_the_limit(curve: Curve) -> str:
     if not unsure:
         return ""
     limit = percent_text(LEAST_EFFICIENCY)
-    return f"The rates vary so much that efficiency is on either side of {limit}: {list_text(unsure)}; measure longer."
+    return f"The rates vary: efficiency may be on either side of {limit}: {list_text(unsure)}; measure longer."
 
 
 def _single_values(curve: Curve) -> str:
     if any(point.low is not None for point in curve.measured()):
         return ""
-    return "Each world was measured once, with one value: how much the values vary is not known."
+    return "Each world was measured once, with one value: their spread is unknown."

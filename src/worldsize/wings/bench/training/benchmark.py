@@ -72,8 +72,8 @@ def add_options(group: Any) -> None:
         "--pattern", metavar="REGEX", help=r"a number in its output, such as 'images/s: ([\d.]+)' (default: its time)"
     )
     group.add_argument("--seconds", action="store_true", help="the value is a time: less is better")
-    group.add_argument("--per-rank", action="store_true", help="the value is one rank's, not that of all together")
-    group.add_argument("--unit", metavar="TEXT", help="of the value: images/s")
+    group.add_argument("--per-rank", action="store_true", help="the value is one rank's, not the sum of all ranks")
+    group.add_argument("--unit", metavar="TEXT", help="unit of the value: images/s")
     group.add_argument(
         "--scaling",
         choices=("strong", "weak"),
@@ -94,7 +94,7 @@ def _thread_sentences(result: BenchResult) -> list[str]:
         return []
     said = ", ".join(f"{count} in {world}" for world, count in threads.items())
     mend = f"--set threads={min(counts)} gives every rank the same"
-    return [f"Threads of each rank: {said}. On CPUs the curve tells of them, too: {mend}."]
+    return [f"Threads of each rank: {said}. On CPUs this affects the curve: {mend}."]
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
@@ -127,15 +127,17 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 def _measure_of(options: argparse.Namespace) -> Measure:
     """UsageError for options that contradict each other."""
     if options.metric and options.pattern:
-        raise UsageError("--metric and --pattern do not go together", None, "name one of them")
+        raise UsageError("--metric and --pattern cannot be combined", None, "name one of them")
     is_whole_run = not (options.metric or options.pattern)
     for name, value in (("--seconds", options.seconds), ("--per-rank", options.per_rank), ("--unit", options.unit)):
         if value and is_whole_run:
             raise UsageError(
-                f"{name} says what the value is: name it, too", None, "add --metric NAME or --pattern REGEX"
+                f"{name} describes the value: name the value as well", None, "add --metric NAME or --pattern REGEX"
             )
     if options.seconds and options.per_rank:
-        raise UsageError("a time is no sum of the ranks' times", "--per-rank", "leave one of --seconds, --per-rank out")
+        raise UsageError(
+            "a time is not the sum of the ranks' times", "--per-rank", "leave one of --seconds, --per-rank out"
+        )
     is_weak = options.scaling == "weak"
     unit = _unit(options, is_whole_run, is_weak)
     return Measure(options.metric, options.pattern, options.seconds or is_whole_run, options.per_rank, is_weak, unit)
@@ -165,7 +167,7 @@ def _at_world(job: Job, world: World) -> Job:
     try:
         return with_world(job, str(world))
     except JobError as error:
-        error.hint = "such a job is measured at one size only: its roles are its own"
+        error.hint = "such a job is measured at one size only: it has roles"
         raise
 
 
@@ -196,7 +198,7 @@ def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement
     if asked.is_whole_run:
         seconds = work_seconds(run)
         if seconds is None:
-            raise WorldsizeError("its scheduler has started it again: its last attempt is not all of the work")
+            raise WorldsizeError("its scheduler has started it again: its last attempt does not cover all of the work")
         details: dict[str, Any] = {"source": "the ranks' start to their end", "threads": run.plan.threads}
         return Measurement(world, rate=asked.rate(seconds, world.ranks), seconds=seconds, details=details)
     found = _values(run, asked)

@@ -45,5 +45,5 @@ class LineSearch:
     def _look(self, *_: object) -> None:
         if self._is_searching and self._seen == self._count:
             what = f"{self.pattern.pattern!r:.100} takes more than {self._seconds:g} s for one line"
-            raise UsageError(what, "--pattern", "no repetition within a repetition, such as (a+)+")
+            raise UsageError(what, "--pattern", "avoid a repetition within a repetition, such as (a+)+")
         self._seen = self._count

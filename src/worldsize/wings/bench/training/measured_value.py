@@ -41,7 +41,7 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
         names = sorted({each.name for each in everything})
         there = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
         raise NotFound(
-            f"the run has logged no value called {name!r:.100}", "--metric", f"it has logged: {there or 'nothing'}"
+            f"the run has logged no value named {name!r:.100}", "--metric", f"it has logged: {there or 'nothing'}"
         )
     values = [point.value for point in metrics.current_points(found.points)]
     whose = "" if found.rank is None else f" of rank {found.rank}"
@@ -66,7 +66,7 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise UsageError(f"{text!r:.100} is no regular expression: {error}", "--pattern") from None
+        raise UsageError(f"{text!r:.100} is not a regular expression: {error}", "--pattern") from None
     if not pattern.groups:
         raise UsageError(f"{text!r:.100} has no group", "--pattern", r"put the number into one: 'images/s: ([\d.]+)'")
     return pattern
@@ -84,7 +84,7 @@ def work_seconds(run: Run) -> float | None:
         if record.ranks
     ]
     if not times:
-        raise NotFound("no node has recorded how long its ranks took", run.paths.exit_dir)
+        raise NotFound("no node has recorded the duration of its ranks", run.paths.exit_dir)
     return max(times)
 
 

@@ -87,7 +87,7 @@ class Coordinator:
             rows, facts = [row_of(row) for row in message["rows"]], dict(message["facts"])
             address = str(message.get("address", ""))
         except PARSE_ERRORS:
-            self._leave_out(node_rank, "what it found by itself cannot be read")
+            self._leave_out(node_rank, "its own results cannot be read")
             return
         label = self.cluster.nodes[node_rank].label  # a node speaks of itself alone
         self.rows += [row._replace(node=label) for row in rows if self._selection.wants(row.id)]
@@ -107,12 +107,12 @@ class Coordinator:
         """Nodes that are late with their probes take part in nothing else."""
         if self._name == PROBES:
             for node_rank in sorted(self._waiting):
-                self._leave_out(node_rank, "its own checks were not done in time")
+                self._leave_out(node_rank, "its own checks were not finished in time")
         self._waiting = set()
 
     def _leave_out(self, node_rank: int, why: str) -> None:
         label = self.cluster.nodes[node_rank].label
-        self.rows.append(CheckRow(label, "node", "the node", why, UNKNOWN, "look at it: is it overloaded?"))
+        self.rows.append(CheckRow(label, "node", "the node", why, UNKNOWN, "examine it: is it overloaded?"))
         self._absent.add(node_rank)
 
     # what comes next
@@ -159,11 +159,11 @@ class Coordinator:
     def _add_unknown(self, entry: StageEntry, why: str) -> None:
         known = {row.id for row in self.rows}
         wanted = [id for id in entry.ids if id not in known and self._selection.wants(id)]
-        self.rows += [CheckRow("", id, entry.what, "not known", UNKNOWN, why[:200]) for id in wanted]
+        self.rows += [CheckRow("", id, entry.what, "unknown", UNKNOWN, why[:200]) for id in wanted]
 
     def _finish(self) -> None:
         for entry in self._due:
-            self._add_unknown(entry, "the check's time was over")
+            self._add_unknown(entry, "the check's time had run out")
         self.done = True
 
 

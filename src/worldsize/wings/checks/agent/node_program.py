@@ -182,7 +182,7 @@ class _NodeProgram:
     def _report(self, message: Mapping[str, Any]) -> None:
         text = json.dumps(message)
         if len(text) > _LONGEST:
-            text = json.dumps({"stage": message["stage"], "answer": {"error": "it found more than can be told"}})
+            text = json.dumps({"stage": message["stage"], "answer": {"error": "it found more than can be reported"}})
         if self._coordinator is not None:
             self._events.put((0, json.loads(text)))
         else:

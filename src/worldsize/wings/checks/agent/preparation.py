@@ -91,11 +91,11 @@ class Preparation:
             for line in lines:
                 self._take(line)
         except PARSE_ERRORS as error:
-            self._go_on(f"said what is no message: {type(error).__name__}: {error}")
+            self._go_on(f"sent an invalid message: {type(error).__name__}: {error}")
         if not data:
             self._go_on("ended by itself")
         elif self._said > _most_said(len(self._launch.world.hosts)) or len(self._rest) > 2 * _LONGEST_LINE:
-            self._go_on("said too much, and was ended")
+            self._go_on("sent too much, and was terminated")
 
     def _take(self, line: bytes) -> None:
         """Take a line of the program's: a message that is too long is lost, and its node late."""
@@ -151,7 +151,7 @@ class Preparation:
     def tick(self, now: float) -> None:
         """Go on without the check, where its time is over."""
         if self._deadline is not None and now >= self._deadline:
-            self._go_on("took too long, and was ended")
+            self._go_on("took too long, and was terminated")
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
         """Leave the launch as it is; write what a person should know as events."""

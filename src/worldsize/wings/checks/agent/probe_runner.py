@@ -194,7 +194,7 @@ def _result(context: NodeContext, check: NodeCheck, line: bytes) -> ProbeResult:
 
 
 def _unknown(context: NodeContext, check: NodeCheck, why: str) -> ProbeResult:
-    return ProbeResult(tuple(context.row(id, check.what, "not known", UNKNOWN, why) for id in check.ids))
+    return ProbeResult(tuple(context.row(id, check.what, "unknown", UNKNOWN, why) for id in check.ids))
 
 
 def _end(selector: selectors.BaseSelector, child: _Child) -> None:

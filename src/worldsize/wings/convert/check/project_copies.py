@@ -60,7 +60,7 @@ class _Copy:
         self._left -= len(entries)
         if self._left < 0:
             hint = "keep data elsewhere, and name it by an absolute path"
-            raise UsageError(f"cannot be checked: it holds more than {MOST_ENTRIES:,} files", self._source, hint)
+            raise UsageError(f"cannot be checked: it contains more than {MOST_ENTRIES:,} files", self._source, hint)
         for entry in entries:
             if not is_always_ignored(entry.name):
                 self._copy_entry(entry, os.path.join(relative, entry.name))

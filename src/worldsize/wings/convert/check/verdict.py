@@ -37,7 +37,7 @@ def judge(trials: Trials) -> Verdict:
     if not original.steps:
         return Verdict(obstacle=Finding(True, f"not checked: {_why_no_step(original)}", ORIGINAL, original.place))
     if trials.too_slow:
-        text = f"not checked: {trials.too_slow}; --timeout SECONDS gives it more"
+        text = f"not checked: {trials.too_slow}; --timeout SECONDS allows more"
         return Verdict(obstacle=Finding(True, text))
     for ranks in (trials.alone, trials.two):
         failed = _find_failure(ranks, len(original.steps))
@@ -51,7 +51,7 @@ def judge(trials: Trials) -> Verdict:
 
 def _why_no_step(original: Record) -> str:
     if original.end == TIMEOUT:
-        return "the original makes no step of an optimizer in time; --timeout SECONDS gives it more"
+        return "the original makes no step of an optimizer in time; --timeout SECONDS allows more"
     if original.end == ERROR:
         return f"the original does not run: {original.text}"
     return "the original ends without a step of an optimizer: does it need arguments, after --?"
@@ -69,7 +69,7 @@ def _find_failure(ranks: Sequence[Record], steps: int) -> Finding | None:
         places = {rank.place for rank in waiting if rank.place}
         others = ", ".join(f"{place.path}:{place.line}" for place in sorted(places - {waiting[0].place}))
         apart = f"; another rank waits at {others}" if others else ""
-        return Finding(True, f"{where} it does not come to {steps} steps in time{apart}", CONVERTED, waiting[0].place)
+        return Finding(True, f"{where} it does not reach {steps} steps in time{apart}", CONVERTED, waiting[0].place)
     for rank in ranks:
         if len(rank.steps) < steps:
             text = f"{where} it ends after {len(rank.steps)} steps, and the original after {steps}"
@@ -92,7 +92,7 @@ class _Comparison:
     def compare_alone(self, alone: Record) -> None:
         for step, other in zip(self._original.steps, alone.steps, strict=False):
             if not _is_near(step.gradient, other.gradient, self._allowed):
-                text = f"on 1 rank its gradients are others: {step.gradient:.6g} becomes {other.gradient:.6g}"
+                text = f"on 1 rank its gradients differ: {step.gradient:.6g} becomes {other.gradient:.6g}"
                 self.findings.append(Finding(True, text, ORIGINAL, _place_of(step.backwards)))
                 return
 
@@ -107,7 +107,7 @@ class _Comparison:
                 return
             if {len(each.backwards) for each in steps} != {len(step.backwards)}:
                 counts = " and ".join(str(len(each.backwards)) for each in steps)
-                text = f"before step {number + 1} it has {len(step.backwards)} backwards, on 2 ranks {counts}"
+                text = f"before step {number + 1} it has {len(step.backwards)} backward passes, on 2 ranks {counts}"
                 self.findings.append(Finding(True, text, ORIGINAL, place))
                 return
             if self._compare_losses(step.backwards, [each.backwards for each in steps]):
@@ -126,12 +126,12 @@ class _Comparison:
         backwards = [each for step in self._original.steps for each in step.backwards]
         place = _place_of(backwards)
         if not whole and _losses(ranks[0]) == _losses(ranks[1]) == _losses(self._original):
-            text = "each rank computes all of each batch: the work is not shared"
+            text = "each rank computes all of each batch: the work is not divided"
             self.findings.append(Finding(True, text, ORIGINAL, place))
         elif whole and parts >= len(ranks) * whole:
             if any(len(each.samples) and not len(each.samples) % len(ranks) for each in backwards):
                 text = (
-                    f"each rank works on all samples, {whole} in {len(self._original.steps)} steps: nothing is shared"
+                    f"each rank works on all samples, {whole} in {len(self._original.steps)} steps: nothing is divided"
                 )
                 self.findings.append(Finding(True, text, ORIGINAL, place))
             else:
@@ -155,7 +155,7 @@ class _Comparison:
         is_error = not self._original.is_random and apart > max(_SLIGHT, self._allowed)
         why = "" if is_error else ": the mean of the ranks' means, where samples weigh differently"
         if self._original.is_random:
-            why = ": random numbers are drawn in each pass, and are each rank's own"
+            why = ": random numbers are drawn in each pass, differently on each rank"
         text = f"{what}: {own:.6g} by itself, {theirs:.6g} on 2 ranks ({100 * apart:.2g} %){why}"
         self.findings.append(Finding(is_error, text, ORIGINAL, place))
 
@@ -167,11 +167,11 @@ class _Comparison:
         steps = f"{count} step{'s' * (count > 1)}"
         whole = _samples(self._original)
         shared = f"; each rank worked on {_samples(ranks[0])} of {whole} samples" if whole else ""
-        off = " (BatchNorm's statistics were switched off: they are of each rank's part)"
+        off = " (BatchNorm's statistics were switched off: they are computed from each rank's part)"
         off = off if self._original.has_batch_norm else ""
         if self._differs:
-            return f"weights are alike on 2 ranks after each of {steps}{shared}{off}"
-        return f"losses, gradients and weights of {steps} on 2 ranks are those of one process{shared}{off}"
+            return f"weights are equal on 2 ranks after each of {steps}{shared}{off}"
+        return f"losses, gradients and weights of {steps} on 2 ranks equal those of one process{shared}{off}"
 
 
 def _is_near(one: float, other: float, relative: float) -> bool:

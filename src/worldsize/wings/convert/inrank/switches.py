@@ -114,7 +114,7 @@ def forbid_writing(writable: List[str]) -> None:
         if isinstance(path, (str, bytes, os.PathLike)):
             real = os.path.realpath(os.fsdecode(path))
             if not any(real == each or real.startswith(each + os.sep) for each in allowed):
-                raise PermissionError("a check writes nothing outside of the project's copy: " + real)
+                raise PermissionError("a check writes nothing outside the project's copy: " + real)
 
     def look(event: str, values: Any) -> None:
         if event == "open":

@@ -83,7 +83,7 @@ def share(loader):
     if WORLD_SIZE == 1 or isinstance(loader, SharedLoader):
         return loader
     if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
-        raise TypeError(f"only a DataLoader can be shared, no {type(loader).__name__}: make a DataLoader of it")
+        raise TypeError(f"only a DataLoader can be divided, not a {type(loader).__name__}: make a DataLoader of it")
     if not hasattr(loader, "shared_loader"):
         loader.shared_loader = SharedLoader(loader)
     return loader.shared_loader
@@ -92,7 +92,7 @@ def share(loader):
 class SharedLoader:
     def __init__(self, loader):
         if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None:
-            raise TypeError("no indices to share: the loader has an IterableDataset, or no batch_size")
+            raise TypeError("no indices to divide: the loader has an IterableDataset, or no batch_size")
         names = (
             "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
             "generator", "prefetch_factor", "persistent_workers", "pin_memory_device",
@@ -153,7 +153,9 @@ class _Parts:
             for indices in drawn:
                 each, rest = divmod(len(indices), WORLD_SIZE)
                 if rest and is_first and RANK == 0:
-                    warnings.warn(f"{WORLD_SIZE} ranks, batches of {len(indices)}: each does all of it", stacklevel=2)
+                    warnings.warn(
+                        f"{WORLD_SIZE} ranks, batches of {len(indices)}: each rank does all of the work", stacklevel=2
+                    )
                 is_first = False
                 self.are_parts.append(not rest)
                 yield indices if rest else indices[RANK * each : (RANK + 1) * each]
@@ -242,7 +244,7 @@ class _Reducer:
 
     def _check(self, *step):
         if any(weight.grad is not None and weight not in self._place for weight in self._trained()):
-            raise RuntimeError("a weight is trained that was frozen when the pass began: unfreeze between two passes")
+            raise RuntimeError("a trained weight was frozen when the pass began: unfreeze between two passes")
 
 
 def _buckets(weights):

@@ -5,7 +5,7 @@
 
 What a function stacks of as many tensors as it has just drawn numbers is a batch, and so are rows that it takes by
 these numbers (`data[starts]`), or by some of an order that it has drawn (`data[order[i : i + size]]`): inside a loop
-that trains, with gradients, and where no loader gives batches. A script that looks for its own rank is left as it is.
+that trains, with gradients, and where no loader gives batches. A script that looks for its own rank is unchanged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CroppedBatches:
         """Leave the script as it is, and say so, if it has looked for its own rank; whether it has."""
         if self._rank_reader and self._training.active:
             self._training.show_notice(
-                f"{self._rank_reader}: the script looks for its rank, and makes its batches itself: it is left as it is"
+                f"{self._rank_reader}: the script looks for its rank, and makes its batches itself: it is unchanged"
             )
             self._training.stop()
             self._follower.pause()

@@ -110,7 +110,7 @@ class GradientReducer:
             return
         if number < run.next:
             raise refusal(
-                "a weight gets its gradient in several parts of one backward, after its message has left",
+                "a weight gets its gradient in several parts of one backward pass, after it was sent",
                 "use torch.utils.checkpoint with use_reentrant=False",
             )
         self._several.add(index)

@@ -59,7 +59,7 @@ class Guards:
         if batch.sliced and issubclass(kind, (RuntimeError, ValueError, IndexError)) and not refused:
             self._training.show_notice(
                 f"each rank has {batch.local} of a batch's {batch.total} samples: an error over sizes may come from "
-                "the batch's size written as a number in the script, where `len` of a batch or `x.size(0)` would do"
+                "the batch's size written as a number in the script, where `len` of a batch or `x.size(0)` would work"
             )
         if refused:
             for stream in (sys.stdout, sys.stderr):
@@ -75,7 +75,7 @@ class Guards:
                 "a script that distributes itself is run without --data-parallel",
             )
         if training.active:
-            training.show_notice("the script makes its own process group: it distributes itself, and is left as it is")
+            training.show_notice("the script makes its own process group: it distributes itself, and is unchanged")
             training.stop()
         return original(*values, **keywords)
 
@@ -103,8 +103,8 @@ class Guards:
     def _refuse_without_batches(self, what: str, count: int, patience: int) -> None:
         if count >= patience and not any(self._training.counts.values()) and not self._leave_alone():
             raise refusal(
-                f"after {count} {what} no batch has been shared out: every rank would do the same work",
-                "share each batch out: `x, y = worldsize.shard(x, y)`, after `import worldsize`",
+                f"after {count} {what} no batch has been divided: every rank would do the same work",
+                "divide each batch: `x, y = worldsize.shard(x, y)`, after `import worldsize`",
             )
 
     def _check_batch_norm(self) -> None:
@@ -123,7 +123,7 @@ class Guards:
         if self._training.world.differ(weights, _TOLERANCE):
             raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
-                "gradients or weights are changed by what only one rank has; seed it, or use `.grad` as it is",
+                "gradients or weights depend on a value that only one rank has; seed it, or use `.grad` unchanged",
             )
 
     def _step_plateau(self, original: Any, scheduler: Any, metrics: Any, *values: Any, **keywords: Any) -> None:

@@ -80,7 +80,7 @@ def _take_crop(batch: Any, is_more: bool) -> Any:
             if training.batch.sliced:
                 training.cropped = training.cropped or user_place()
                 training.show_notice(
-                    f"{user_place()}: the script's own batches of {len(batch)} samples are shared out among the ranks"
+                    f"{user_place()}: the script's own batches of {len(batch)} samples are divided among the ranks"
                 )
             return own
         sizes = training.batch
@@ -101,7 +101,7 @@ def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any,
     parts.models.equalise_new()
     total = size_of(batch, dim)
     if total is None:
-        raise refusal(f"what is to be shared out differs in dimension {dim}", "give tensors of one batch")
+        raise refusal(f"the tensors to divide differ in dimension {dim}", "pass tensors of one batch")
     training.counts["shards"] += 1
     sizes = training.divide(total)
     training.samples += sizes.local

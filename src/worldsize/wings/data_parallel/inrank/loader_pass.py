@@ -135,8 +135,8 @@ class LoaderPass:
         training.loaded = True
         if training.cropped:
             raise refusal(
-                f"rows that were drawn at {training.cropped} were shared out, and now a loader gives batches",
-                "a data set that is drawn inside a loop: draw it before, or share batches out by worldsize.shard",
+                f"rows that were drawn at {training.cropped} were divided, and now a loader yields batches",
+                "a data set that is drawn inside a loop: draw it before, or divide batches by worldsize.shard",
             )
         parts.streams.loading = False
         parts.streams.use_shared_python()
@@ -168,8 +168,8 @@ class LoaderPass:
         parts, counts = self._parts, self._training.counts
         if counts["whole"] and not counts["sliced"]:
             self._training.show_notice(
-                f"no batch divided by {self._training.size} ranks: each went whole to every rank, which is right, "
-                "but no faster"
+                f"no batch was divisible by {self._training.size} ranks: every rank computed the whole batch, "
+                "which is correct, but no faster"
             )
         parts.streams.use(False)
         parts.streams.use_shared_python()

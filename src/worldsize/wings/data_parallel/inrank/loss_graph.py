@@ -220,11 +220,11 @@ def _check_reading(training: Training, reading: LossReading) -> None:
         raise refusal(
             f"the loss is not a sum or a mean over its batch ({reading.bent[0]} of one), "
             "so slices of a batch do not add up to it",
-            f"take the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
+            f"use the {reading.bent[0]} of each sample's loss, or use --data-parallel=scale",
         )
     if reading.opaque:
         training.show_notice(
-            "the loss's last steps could not be looked into ({}): it is taken as a mean over the batch".format(
+            "the loss's last steps could not be analysed ({}): it is assumed to be a mean over the batch".format(
                 ", ".join(sorted(set(reading.opaque)))
             )
         )

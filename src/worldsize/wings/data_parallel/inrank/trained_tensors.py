@@ -119,11 +119,11 @@ def graph_leaves(roots: Sequence[Any]) -> list[Any]:
 def _refuse_hooks(tensor: Any) -> None:
     if tensor._backward_hooks:
         raise refusal(
-            "a hook on a weight's gradient would see this rank's part of it only",
-            "change gradients after the backward, before the step",
+            "a hook on a weight's gradient would see only this rank's part of it",
+            "change gradients after the backward pass, before the step",
         )
     if getattr(tensor, "_post_accumulate_grad_hooks", None):
         raise refusal(
-            "a weight is stepped inside the backward, before its gradient is whole",
+            "a weight is updated inside the backward pass, before its gradient is complete",
             "call the optimizer's step after it",
         )

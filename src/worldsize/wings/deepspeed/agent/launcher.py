@@ -30,7 +30,7 @@ _FOR_RANKS_ALONE = ("WORLDSIZE_INRANK",)
 _DEEPSPEED_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
 
 _SHIM = """#!/bin/sh
-# The real one, told of the allocation. What the command says itself comes later, and wins.
+# Runs the real deepspeed with the allocation's options. Options of the command come later, and override them.
 here=${0%/*}
 IFS=:
 for directory in $PATH; do
@@ -47,8 +47,8 @@ exit 127
 """
 
 _PDSH = """#!/bin/sh
-# DeepSpeed's autotuning ends a trial's ranks by name through this; here they have ended with their launcher, and other
-# runs of the machine may have the same name.
+# DeepSpeed's autotuning kills a trial's ranks by name through this; here they have ended with their launcher, and other
+# runs on the machine may have the same name.
 exit 0
 """
 

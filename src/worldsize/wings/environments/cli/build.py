@@ -42,8 +42,8 @@ def lock(options: argparse.Namespace) -> int:
     environment, _ = ensure_environment(options)
     description = read_built_description(environment)
     if description is None:
-        what = f"{options.spec} was not built by worldsize: where its packages are from is not known"
-        raise UsageError(what, None, "name what it is made of: an environment.yml, a requirements.txt")
+        what = f"{options.spec} was not built by worldsize: the origin of its packages is unknown"
+        raise UsageError(what, None, "name its source: an environment.yml, a requirements.txt")
     text = lock_text(description)
     path = options.to or _lock_path(options.spec)
     if path != "-":
@@ -112,7 +112,7 @@ def _require_own_path(spec: str) -> str:
     """Return the absolute path of `spec`. UsageError for a bare name here that somebody else owns."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
-        raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if you mean it")
+        raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if it is meant")
     return os.path.abspath(spec)
 
 

@@ -57,11 +57,11 @@ def _spec(meaning: str, complete: Callable[..., list[str]] | None = None) -> Opt
 ACTIONS = {
     "build": Action(
         "build.build",
-        "build an environment, or find that it is there",
+        "build an environment, or find the one already built",
         """examples:
-  worldsize env build environment.yml             prints the directory; the second time at once
+  worldsize env build environment.yml             prints the directory; immediate the second time
   worldsize env build requirements.txt --name nlp
-  worldsize env build job.yml --compute lab       what the job will run in, where the nodes of lab see it
+  worldsize env build job.yml --compute lab       the job's environment, where the nodes of lab see it
   PREFIX=$(worldsize env build torch)             torch: [environment.torch] of worldsize.toml
 
 SPEC is a requirements.txt, an environment.yml, a pyproject.toml or uv.lock, a lock file, a job file, or a name of the
@@ -69,12 +69,12 @@ configuration. Ten builds at once build once.""",
         (
             _spec("a file, a job file, or a name"),
             _COMPUTE,
-            Option(("--name",), {"help": "what the environment is called (default: as its file says)"}),
+            Option(("--name",), {"help": "the environment's name (default: the name in its file)"}),
         ),
     ),
     "list": Action(
         "shelf.list_environments",
-        "the environments that were built",
+        "list the built environments",
         """examples:
   worldsize env list
   worldsize env list -o json | jq -r '.[] | select(.state == "ready") | .prefix'""",
@@ -82,11 +82,11 @@ configuration. Ten builds at once build once.""",
     ),
     "show": Action(
         "shelf.show_environment",
-        "what is in one",
+        "show one environment's content",
         """examples:
   worldsize env show torch                        an environment that was built
-  worldsize env show environment.yml              what a file would build: where, and whether it is there
-  worldsize env show torch --verify               reads every file that conda installed: was one changed?""",
+  worldsize env show environment.yml              the environment of a file: its path, and whether it exists
+  worldsize env show torch --verify               reads every file that conda installed, and reports changes""",
         (
             Option(
                 ("name",),
@@ -95,51 +95,54 @@ configuration. Ten builds at once build once.""",
             ),
             Option(
                 ("--verify",),
-                {"action": "store_true", "help": "compare conda's files with its checksums; 1 for changes"},
+                {"action": "store_true", "help": "compare conda's files with its checksums; exit code 1 for changes"},
             ),
             _COMPUTE,
         ),
     ),
     "remove": Action(
         "shelf.remove",
-        "remove some",
+        "remove environments",
         """examples:
   worldsize env remove torch
   worldsize env remove torch-0123456789abcdef nlp --force
 
-What a run uses that has not ended stays, unless --force says otherwise.""",
+Environments of runs that have not ended are kept, unless --force is given.""",
         (
             Option(
                 ("names",),
                 {"metavar": "NAME", "nargs": "+", "help": "a name, its unique beginning, or a path"},
                 complete_environments,
             ),
-            Option(("--force",), {"action": "store_true", "help": "also what a run uses that has not ended"}),
+            Option(("--force",), {"action": "store_true", "help": "also environments of runs that have not ended"}),
         ),
     ),
     "gc": Action(
         "shelf.collect_garbage",
-        "remove what nothing has used for long, and what is incomplete",
+        "remove environments that are unused or incomplete",
         """examples:
   worldsize env gc --dry-run
   worldsize env gc --unused 7d
 
-Removed is what no run uses that has not ended, and nothing has used for long; and what is incomplete, and nobody is
-building.""",
+Removes environments that no unfinished run uses and that have not been used for this time; and incomplete ones that no
+process is building.""",
         (
-            Option(("--unused",), {"metavar": "AGE", "default": _UNUSED, "help": f"for so long (default: {_UNUSED})"}),
-            Option(("--dry-run",), {"action": "store_true", "help": "say what would go; remove nothing"}),
+            Option(
+                ("--unused",),
+                {"metavar": "AGE", "default": _UNUSED, "help": f"unused for this time (default: {_UNUSED})"},
+            ),
+            Option(("--dry-run",), {"action": "store_true", "help": "print what would be removed; remove nothing"}),
         ),
     ),
     "shell": Action(
         "use.open_shell",
-        "a shell, or a command, in an environment",
+        "open a shell, or run a command, in an environment",
         """examples:
   worldsize env shell torch                       an interactive shell
   worldsize env shell environment.yml -- python -c 'import torch; print(torch.__version__)'
 
-The environment is built first where it is not there. Its modules, variables and activation scripts are in force, as
-they are for a job. The exit code is the shell's, or the command's.""",
+The environment is built first if it does not exist. Its modules, variables and activation scripts are active, as
+for a job. The exit code is the shell's, or the command's.""",
         (
             _spec("a name, a path, a file, or a job file", complete_environments),
             _COMPUTE,
@@ -149,53 +152,53 @@ they are for a job. The exit code is the shell's, or the command's.""",
     ),
     "probe": Action(
         "nodes.probe_compute",
-        "what a compute's nodes have that conda packages depend on",
+        "find the virtual packages of a compute's nodes",
         """examples:
-  worldsize env probe --compute lab           asks a node of lab; environments for lab go by its answer from now on
+  worldsize env probe --compute lab           queries a node of lab; later environments for lab use its answer
 
-What is printed may stand in worldsize.toml too, in the compute's table, where it wins.""",
+The printed line may be put into worldsize.toml, in the compute's table, where it takes precedence.""",
         (_COMPUTE,),
     ),
     "check": Action(
         "nodes.check",
-        "what the nodes of a compute make of one: imports, versions, driver, glibc",
+        "check an environment on the nodes of a compute: imports, versions, driver, glibc",
         """examples:
   worldsize env check                          the current Python, on every node of the default compute
-  worldsize env check job.yml --compute lab    what the job runs in, on every usable node of lab
+  worldsize env check job.yml --compute lab    the job's environment, on every usable node of lab
   worldsize env check torch -w 2 --import flash_attn,apex
 
 On each node the packages that the environment names, and those known to matter (torch, tensorflow, jax, numpy, …), are
-imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 where something is bad.""",
+imported; glibc, the GPU driver and torch's CUDA are compared. The exit code is 1 if something is bad.""",
         (
             Option(
                 ("spec",),
-                {"metavar": "SPEC", "nargs": "?", "help": "as of env build; the current Python when left out"},
+                {"metavar": "SPEC", "nargs": "?", "help": "as for env build (default: the current Python)"},
             ),
             Option(
                 ("--import",),
-                {"metavar": "NAMES", "dest": "modules", "default": "", "help": "further modules, by comma"},
+                {"metavar": "NAMES", "dest": "modules", "default": "", "help": "further modules, separated by commas"},
             ),
             Option(
                 ("-w", "--world"),
-                {"metavar": "N", "type": parse_count, "help": "on N nodes of their own, rather than on all"},
+                {"metavar": "N", "type": parse_count, "help": "on N nodes, instead of on all"},
             ),
             _COMPUTE,
         ),
     ),
     "pack": Action(
         "use.pack",
-        "one file of it, which nodes unpack on their own disks",
+        "pack an environment into one file, which nodes unpack on their own disks",
         """examples:
   worldsize env pack /shared/me/venv                    writes venv.tar.gz here, and prints its name
   worldsize env pack torch -o /shared/me/torch.tar.gz
   worldsize run job.yml --set environment=/shared/me/torch.tar.gz
 
-SPEC is a virtual or conda environment, by path or by name, or what `worldsize env build` takes, which is built first.
-Nodes unpack the file on their own disks, once for all of their ranks, and keep it there for later runs. A job that
-says `distribute: local` packs by itself. The Python of a virtual environment travels too, unless it is the system's
-own.""",
+SPEC is a virtual or conda environment, by path or by name, or a SPEC of `worldsize env build`, which is built first.
+Nodes unpack the file on their own disks, once for all of their ranks, and keep it there for later runs. A job with
+`distribute: local` packs by itself. The Python of a virtual environment is included, unless it is the
+system's.""",
         (
-            _spec("an environment, by path or by name; or what it is made of"),
+            _spec("an environment, by path or by name; or its SPEC"),
             Option(("-o", "--to"), {"metavar": "FILE", "help": "a file, or a folder for NAME.tar.gz (default: here)"}),
             _COMPUTE,
         ),
@@ -205,30 +208,32 @@ own.""",
         "build.lock",
         "write a lock file: every package with its hash",
         """examples:
-  worldsize env lock environment.yml                          writes environment.lock.json beside it
+  worldsize env lock environment.yml                          writes environment.lock.json next to it
   worldsize env lock torch --to torch.lock.json
-  worldsize run job.yml --set environment=torch.lock.json     the very same packages, anywhere
+  worldsize run job.yml --set environment=torch.lock.json     the same packages, anywhere
 
 The lock file holds every package with its version, where it is from, and its hash.""",
         (
             _spec("a file, a job file, or a name"),
             _COMPUTE,
-            Option(("--to",), {"metavar": "FILE", "help": "where to (default: beside the spec; -: standard output)"}),
+            Option(
+                ("--to",), {"metavar": "FILE", "help": "destination (default: next to the spec; -: standard output)"}
+            ),
         ),
     ),
     "propose": Action(
         "propose.propose_split",
-        "split a requirements list into what conda has and what pip brings",
+        "split a requirements list into conda packages and pip packages",
         """examples:
   worldsize env propose requirements.txt > environment.yml
   worldsize env propose requirements.txt --channel conda-forge --python 3.11
   worldsize env propose requirements.txt -o json
 
-What the channels have goes to conda, as far as the solver makes it fit together; all else goes to pip. Why, for each
-that does, is told beside.""",
+Packages in the channels are assigned to conda, if the solver finds a solution; all others to pip, each with
+the reason.""",
         (
             Option(("file",), {"metavar": "REQUIREMENTS", "help": "a requirements file"}),
-            Option(("--channel",), {"action": "append", "default": [], "help": "where to look; may be repeated"}),
+            Option(("--channel",), {"action": "append", "default": [], "help": "a channel to search; may be repeated"}),
             Option(("--python",), {"metavar": "VERSION", "help": "for this Python, such as 3.11"}),
             Option(("--name",), {"help": "the environment's name (default: the directory's)"}),
         ),
@@ -237,11 +242,11 @@ that does, is told beside.""",
 
 _EXAMPLES = """examples:
   worldsize env build environment.yml             conda first, then pip; prints where it is
-  worldsize env build job.yml --compute lab       what a job will run in, before it is submitted
+  worldsize env build job.yml --compute lab       a job's environment, before it is submitted
   worldsize env list
   worldsize env shell torch -- python -V
 
-`worldsize env ACTION --help` tells more. A job says `environment:`, and it is built at its first use."""
+`worldsize env ACTION --help` describes each action. A job names its `environment:`, which is built at its first use."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:

@@ -44,5 +44,5 @@ def probe_compute(options: argparse.Namespace) -> int:
         show_json({"compute": name, "node": found.node, "virtual_packages": list(found.virtual)})
     else:
         show("virtual_packages = [{}]".format(", ".join(f'"{each}"' for each in found.virtual)))
-        report(f"asked of {found.node}: environments for {name} are built for this")
+        report(f"from {found.node}: environments for {name} are built for this")
     return 0

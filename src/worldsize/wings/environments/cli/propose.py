@@ -24,7 +24,7 @@ def propose_split(options: argparse.Namespace) -> int:
     from worldsize.wings.environments.workspace.builder import Build
 
     if options.python and not re.fullmatch(r"\d+(\.\d+)*", options.python):
-        raise UsageError(f"--python: {options.python!r:.60} is no version", None, "such as 3.11")
+        raise UsageError(f"--python: {options.python!r:.60} is not a version", None, "such as 3.11")
     found = read_list(options.file)
     config = load_current_config()
     channels = tuple(options.channel) or config.conda.get("channels") or DEFAULT_CHANNELS

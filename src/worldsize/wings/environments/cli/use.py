@@ -21,7 +21,7 @@ def pack(options: argparse.Namespace) -> int:
     packer = load_module("wings.provisioning.pack", "`worldsize env pack`")
     environment, _ = ensure_environment(options)
     if environment.archive:
-        raise UsageError("is packed already", options.spec, f"name it as it is: environment: {options.spec}")
+        raise UsageError("is packed already", options.spec, f"use it directly: environment: {options.spec}")
     existing = environment.existing
     target = os.path.abspath(options.to or "")
     if os.path.isdir(target):

@@ -138,15 +138,15 @@ def _solver_error(ended: ProgramResult, said: str, work: Build, order: dict[str,
     if kind == "no rattler":
         return missing_package_error("building conda environments", "py-rattler", "env")
     if kind == "bad spec":
-        return UsageError(said, "conda", "write it as conda does: numpy, pytorch=2.4, cudnn>=9")
+        return UsageError(said, "conda", "write it in conda's form: numpy, pytorch=2.4, cudnn>=9")
     if kind == "unsolvable":
         return UnsolvableError(f"conda: {said}", None, _solving_hint(order))
     if kind == "unreachable":
-        hint = "mend the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
+        hint = "correct the channel's address, or its credentials; a mirror: channel_alias in worldsize.toml"
         if "dns error" in said or "failed to lookup address" in said:
             host = re.search(r"://(?:[^/@\s]*@)?([\w.-]+)", said)
-            what = f"no host is called {host[1]}" if host else "its host's name is not known"
-            hint = "mend the channel's address, or name a mirror: channel_alias in worldsize.toml"
+            what = f"no host is named {host[1]}" if host else "its host name is unknown"
+            hint = "correct the channel's address, or name a mirror: channel_alias in worldsize.toml"
             return BuildError(f"conda: a channel cannot be read: {what} (DNS)", None, hint)
         return BuildError(f"conda: a channel cannot be read: {said}", None, hint)
     return BuildError(
@@ -164,8 +164,8 @@ def refuse_pip_packages(prefix: str) -> None:
     """UsageError where pip has installed something that conda does not know of: each would break the other's."""
     touched = packages_from_pip(prefix)
     if touched:
-        what = f"pip has installed {', '.join(touched[:5])} there, and conda may not change it any more"
-        raise UsageError(what, prefix, "say what is to be in it, and build it anew: conda first, then pip")
+        what = f"pip has installed {', '.join(touched[:5])} there, and conda can no longer change it"
+        raise UsageError(what, prefix, "list all of its packages, and rebuild it: conda first, then pip")
 
 
 def packages_from_pip(prefix: str) -> list[str]:

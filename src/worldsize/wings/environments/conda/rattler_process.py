@@ -108,7 +108,7 @@ def _spec(text: str) -> Any:
     try:
         return rattler.MatchSpec(text)
     except exceptions.InvalidMatchSpecError as error:
-        raise exceptions.InvalidMatchSpecError(f"{text!r} is no conda package: {error}") from None
+        raise exceptions.InvalidMatchSpecError(f"{text!r} is not a conda package: {error}") from None
 
 
 async def _solve(order: dict[str, Any]) -> list[Any]:
@@ -159,7 +159,7 @@ def _refuse_files_outside(prefix: str) -> None:
             _remove_outside(os.path.join(prefix, name), digest)
         if outside:
             name = record[: -len(".json")]
-            raise OSError(f"{name} has a file that leads out of the environment: {next(iter(outside))}")
+            raise OSError(f"{name} has a file outside the environment: {next(iter(outside))}")
 
 
 def _remove_outside(path: str, digest: str | None) -> None:

@@ -65,25 +65,25 @@ def _is_include(line: str) -> bool:
 def parse_requirement(line: str) -> RequirementLine:
     parts = split_requirement(line)
     if is_editable(line):
-        why = "is installed as it is now: an environment cannot hold what changes"
+        why = "would be installed as it is now: an environment cannot contain sources that change"
         return RequirementLine(parts.place + parts.after, why=why)
     if line.startswith("-"):
-        return RequirementLine(line, why="is an option of pip's")
+        return RequirementLine(line, why="is an option of pip")
     if parts.place:
-        return RequirementLine(line, why="is no package of a channel")
+        return RequirementLine(line, why="is not a package of a channel")
     text = re.sub(r"\s--hash=\S+", "", line).strip()
     try:
         asked = Requirement(text)
     except (InvalidRequirement, RecursionError):
-        return RequirementLine(line, why="is understood by pip alone")
+        return RequirementLine(line, why="is understood only by pip")
     said = text[len(asked.name) :]
     if said.lstrip().startswith("["):  # there may be none in the brackets
-        return RequirementLine(line, why="has extras, which conda does not know")
+        return RequirementLine(line, why="has extras, which conda does not support")
     if asked.marker:
-        return RequirementLine(line, why="has a condition, which conda does not know")
+        return RequirementLine(line, why="has a condition, which conda does not support")
     versions = re.sub(r"[\s()]", "", said)
     if "+" in versions:
-        return RequirementLine(line, why="is of an index of its own")
+        return RequirementLine(line, why="comes from its own index")
     name = normalized_name(asked.name)
     return RequirementLine(line, f"{CONDA_NAMES.get(name, name)} {versions.replace('===', '==')}".strip())
 

@@ -216,7 +216,7 @@ def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
     raise BuildError(
         "pip changed {} of conda's:\n{}".format(files, "\n".join(lines)),
         None,
-        "let conda or pip bring it, not both; clobber: warn takes it as it is",
+        "install it with conda or pip, not both; clobber: warn accepts it",
     )
 
 

@@ -27,9 +27,9 @@ _ALIASES = {"cuda-driver": "cuda", "gpu": "cuda", "mpicc": "mpi", "openmpi": "mp
 _HINTS = {
     "cuda": "build where there is a GPU: build_on: compute",
     "mpi": "load a module that has mpicc: modules: [openmpi]; or name it: variables: {MPICC: …}",
-    "gcc": "load a newer one: modules: [gcc]; or let conda bring it: gxx_linux-64",
-    "g++": "load a newer one: modules: [gcc]; or let conda bring it: gxx_linux-64",
-    "nvcc": "load a module that has it: modules: [cuda]; or let conda bring it: cuda-nvcc",
+    "gcc": "load a newer one: modules: [gcc]; or install it with conda: gxx_linux-64",
+    "g++": "load a newer one: modules: [gcc]; or install it with conda: gxx_linux-64",
+    "nvcc": "load a module that has it: modules: [cuda]; or install it with conda: cuda-nvcc",
     "nccl": "download it with fetch:, and name its directory: variables: {HOROVOD_NCCL_HOME: …}",
 }
 _GCC = ("gcc", "gxx", "compilers", "c-compiler", "cxx-compiler", "gcc_linux-64", "gxx_linux-64")
@@ -98,7 +98,9 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
     """Name, version and build of "__cuda=12.4". UsageError for what is no virtual package."""
     found = _VIRTUAL.fullmatch(text.strip())
     if not found:
-        raise UsageError(f"{text!r:.60} is no virtual package", "virtual_packages", "write __cuda=12.4 or __glibc=2.28")
+        raise UsageError(
+            f"{text!r:.60} is not a virtual package", "virtual_packages", "write __cuda=12.4 or __glibc=2.28"
+        )
     return found[1], found[2] or "0", found[3] or "0"
 
 
@@ -120,7 +122,7 @@ def tool_of(wanted: str) -> str:
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
         raise UsageError(
-            f"{wanted!r:.60} is no prerequisite", "prerequisites", "write gcc>=7.2, mpi, cuda or a program"
+            f"{wanted!r:.60} is not a prerequisite", "prerequisites", "write gcc>=7.2, mpi, cuda or a program"
         )
     return _ALIASES.get(parsed[1], parsed[1])
 
@@ -157,15 +159,15 @@ def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
     mend = _HINTS.get(tool, "install it, or load a module that has it")
     found = find_version(name, environ)
     if found is None:
-        what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not here"
+        what = "no CUDA driver on this machine" if tool == "cuda" else f"{name} is not on this machine"
         return f"{what} ({mend})"
     if version is None:
         return None
     if not found:
-        return f"{name} does not tell its version, and {wanted} is wanted"
+        return f"{name} does not report its version, and {wanted} is required"
     if _COMPARE[sign](version_numbers(found), version_numbers(version)):
         return None
-    return f"{name} is {found}, and {wanted} is wanted ({mend})"
+    return f"{name} is {found}, and {wanted} is required ({mend})"
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

@@ -59,4 +59,4 @@ def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeRe
             if isinstance(said, dict) and "python" in said:
                 return NodeReport(node, said)
     last = err.strip().splitlines()
-    return NodeReport(node, None, code, last[-1] if last else f"it said nothing, and ended with code {code}")
+    return NodeReport(node, None, code, last[-1] if last else f"it printed nothing, and ended with code {code}")

@@ -23,7 +23,7 @@ OLDEST_DRIVERS = {
 """The oldest driver for each CUDA, from the release notes' table of minor version compatibility."""
 
 _IMPORT_HINTS = {
-    "GLIBC": "it was built for a newer system: an older version of it, or conda's",
+    "GLIBC": "it was built for a newer system: use an older version of it, or conda's",
     "cannot open shared object file": "load the module that has this library, or add it to the environment: "
     "ld_library_path, modules",
 }
@@ -72,14 +72,14 @@ def _glibc_rows(said: Mapping[str, Any]) -> _Rows:
         return
     if needed and version_numbers(said["glibc"]) < version_numbers(needed):
         value = f"{said['glibc']} is older than {name} was built for ({needed})"
-        yield GLIBC, "glibc", value, BAD, "an older version of it, or conda's, or a container image"
+        yield GLIBC, "glibc", value, BAD, "use use an older version of it, or conda's, or a container image"
     else:
         yield GLIBC, "glibc", said["glibc"], OK, ""
 
 
 def _import_hint(error: str, name: str) -> str:
     if "No module named" in error:
-        return "add it to the environment" if name in error else "add what it needs"
+        return "add it to the environment" if name in error else "add its requirements"
     return next((mend for words, mend in _IMPORT_HINTS.items() if words in error), "")
 
 
@@ -92,7 +92,7 @@ def _driver_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
         yield DRIVER, "the GPU driver", value, verdict, "is it a node with a GPU?"
     elif _is_older(driver, needed):
         value = f"{driver} is too old for torch's CUDA {cuda}, which needs {needed}"
-        yield DRIVER, "the GPU driver", value, BAD, "a torch for an older CUDA, or a newer driver"
+        yield DRIVER, "the GPU driver", value, BAD, "use use a torch for an older CUDA, or a newer driver"
     elif driver:
         yield DRIVER, "the GPU driver", driver, OK, ""
 

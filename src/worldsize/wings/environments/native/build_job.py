@@ -143,7 +143,7 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
     except WorldsizeError:
         pass  # it is gone
     except TimeoutError:
-        what = f"an earlier build goes on, and cannot be ended: run {note['run']}"
+        what = f"an earlier build is still running, and cannot be cancelled: run {note['run']}"
         raise BuildError(what, None, f"worldsize cancel {note['run']}") from None
 
 

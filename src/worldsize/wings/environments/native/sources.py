@@ -31,7 +31,7 @@ _WHEEL = ".whl"
 
 def _downloader(module: str) -> ModuleType:
     """Return a module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
-    return load_module("wings.staging." + module, "downloading what an environment is built of")
+    return load_module("wings.staging." + module, "downloading the sources of an environment")
 
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
@@ -104,7 +104,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
     one that cannot be had, or is not what its checksum says."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
-            work.report_step(f"{_display_url(each.url)} is left out: only with {each.when}")
+            work.report_step(f"{_display_url(each.url)} is skipped: only with {each.when}")
             continue
         _store_download(work, each, download_to_cache(work, each.url, each.sha256, cache, _max_size(each))[1], cache)
 
@@ -178,8 +178,8 @@ def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
         names = sorted(os.listdir(aside))
         there = [each for each in names if os.path.lexists(os.path.join(target, each))]
         if there:
-            what = f"{os.path.join(target, there[0])} is there already, and is not what {name} holds"
-            raise BuildError(f"fetch: {what}", None, "move it away, or name another directory with to:")
+            what = f"{os.path.join(target, there[0])} exists already, and differs from the content of {name}"
+            raise BuildError(f"fetch: {what}", None, "move it, or name another directory with to:")
         for each in names:
             os.rename(os.path.join(aside, each), os.path.join(target, each))
         return names

@@ -57,7 +57,7 @@ def run_steps(
     done = []
     for number, step in enumerate(spec.steps, 1):
         if step.when and not machine.is_condition_met(step.when, active):
-            work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is left out: only with {step.when}")
+            work.report_step(f"build {number} of {len(spec.steps)}: {step.title} is skipped: only with {step.when}")
             done.append({"name": work.mask(step.title), "left_out": step.when})
             continue
         work.report_step(f"build {number} of {len(spec.steps)}: {step.title}")
@@ -152,7 +152,7 @@ def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple
         return found, None
     value = found.pop(_OLD)
     if _NEW in found:
-        return found, f"{_OLD} is left out: {_NEW}={found[_NEW]} says it"
+        return found, f"{_OLD} is ignored: {_NEW}={found[_NEW]} is set"
     found[_NEW] = value
     return found, f"{_OLD}={value} is the old spelling of {_NEW}={value}, which is set"
 
@@ -175,7 +175,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
         shutil.copytree(requirement, copy, symlinks=True, ignore=shutil.ignore_patterns(*_EXCLUDED_NAMES))
         if _content_digest(copy) != digest:
             shutil.rmtree(part, ignore_errors=True)
-            raise BuildError("has changed while it was copied", requirement, "try again")
+            raise BuildError("changed while it was copied", requirement, "try again")
         try:
             os.rename(part, os.path.dirname(place))
         except OSError:

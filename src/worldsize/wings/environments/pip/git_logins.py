@@ -94,8 +94,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
     text = with_variables(text, os.environ)
     for found in (*_PASSWORD.finditer(text), *_BARE_PASSWORD.finditer(text)):
         if found[1] not in known:
-            what = "holds a password, in %s***@%s: git would be started with it, for everybody on the machine to read"
-            hint = "leave it out there, and let git know it: a credential helper, or ~/.netrc"
+            what = "holds a password, in %s***@%s: git would be started with it, visible to every user on the machine"
+            hint = "remove it there, and configure it in git: a credential helper, or ~/.netrc"
             raise BuildError(what % (found[2], found[3]), path, hint)
 
 
@@ -143,9 +143,9 @@ class GitLogins:
         full = self._with_variables(line)
         others = _OTHER_LOGIN.search(full)
         if others:
-            what = "holds a password, in %s***@%s: %s would be started with it, for everybody on the machine to read"
+            what = "holds a password, in %s***@%s: %s would be started with it, visible to every user on the machine"
             program = others[2] or "git"
-            hint = f"leave it out there, and let {program} know it by its own means"
+            hint = f"remove it there, and configure it in {program} itself"
             raise UsageError("a requirement " + what % (others[1], others[3], program), None, hint)
         return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
@@ -185,9 +185,9 @@ class GitLogins:
         includes a file in a way that pip follows, and this module does not."""
         include = parse_include(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
-            hint = "one option a line, and the path as it is: -r FILE"
+            hint = "use one option per line, and a plain path: -r FILE"
             raise UsageError(
-                f"a line includes a file in a way that is not followed here: {mask_text(line)}", None, hint
+                f"a line includes a file in a form that is not supported here: {mask_text(line)}", None, hint
             )
         names_files = include is not None or line.startswith(("-f", "--find-links"))
         return absolute_requirement(self._with_variables(line) if names_files else line, base)
@@ -213,7 +213,7 @@ class GitLogins:
         name, colon, word = said.partition(":")
         user, password = unquote(name), unquote(word) if colon else None
         if any(ord(each) < 32 for each in user + (password or "")):
-            raise UsageError("a user or password of git holds a control character", f"{start}***@{host}{path}")
+            raise UsageError("a user or password of git contains a control character", f"{start}***@{host}{path}")
         place = path.rpartition("@")[0] if "@" in path else path
         masked = MASK in (user, password)  # of a lock, which holds none: git's own helpers may know it
         if (user or password) and not masked:

@@ -91,7 +91,7 @@ class IndexLogins:
         login = unquote(name), unquote(word)
         if self._found.setdefault(host, login) != login:
             what = f"two logins for one host: {host}"
-            raise UsageError(what, "stage.pip", "pip can be told one: leave the other out, or use a keyring")
+            raise UsageError(what, "stage.pip", "pip accepts one: remove the other, or use a keyring")
         return start + rest
 
 
@@ -116,13 +116,13 @@ def _proxy_variables(of_files: str, own: str) -> dict[str, str]:
     """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
     UsageError for one in its configuration, which no variable replaces."""
     if "@" in of_files and not own:
-        hint = "leave it out there, and export HTTPS_PROXY=…"
-        what = "the proxy in pip's configuration has a password, which everybody could read"
+        hint = "remove it there, and export HTTPS_PROXY=…"
+        what = "the proxy in pip's configuration has a password, which every user could read"
         raise UsageError(what, "stage.pip", hint)
     if "@" not in own:
         return {"PIP_PROXY": own} if own else {}
     if "@" in of_files:
-        raise UsageError("pip's configuration has a proxy with a password, too", "stage.pip", "leave it out there")
+        raise UsageError("pip's configuration also has a proxy with a password", "stage.pip", "remove it there")
     return dict.fromkeys(_PROXIES, own)
 
 
@@ -130,10 +130,10 @@ def _host(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
-        raise UsageError(f"no address of a package index: {address}", "stage.pip", "mend it") from None
+        raise UsageError(f"not an address of a package index: {address}", "stage.pip", "correct it") from None
 
 
 def _quote(word: str) -> str:
     if any(ord(each) < 32 for each in word):
-        raise UsageError("a user or password of an index holds a control character", "stage.pip")
+        raise UsageError("a user or password of an index contains a control character", "stage.pip")
     return '"{}"'.format(re.sub(r'(["\\])', r"\\\1", word))

@@ -100,7 +100,7 @@ def install_layer(
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
     words = ["pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints]
-    said = uv.read_messages("looking at what is there", *words, *options, "-r", wanted)
+    said = uv.read_messages("reading what is installed", *words, *options, "-r", wanted)
     found = [
         f"{name} @ {url or bare_url}" if url or bare_url else f"{name}=={version}"
         for sign, name, version, url, bare_url in _PLANNED_CHANGE.findall(said)
@@ -158,7 +158,7 @@ def make_lock_rows(
         try:
             hashes = _parse_hashes(uv("looking up hashes", *words, "--python", python, path))
         except BuildError:
-            work.report_step("no hashes: the index does not know all that is installed")
+            work.report_step("no hashes: the index does not have all installed packages")
     return [
         {
             "name": each.name,
@@ -204,13 +204,13 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
     wrong = [name for name in {*rows, *here} if name not in rows or name not in here]
     wrong += [name for name in rows if name in here and here[name].version != rows[name]["version"]]
     if wrong:
-        raise BuildError(f"not what the lock says: {', '.join(sorted(set(wrong)))}", None, "was the index changed?")
+        raise BuildError(f"different from the lock: {', '.join(sorted(set(wrong)))}", None, "was the index changed?")
     for name, row in rows.items():
         url = row.get("url") or ""
         exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
         if exact and row["digest"] not in (None, here[name].digest):
-            what = f"{row['name']} is not what was locked: the sources have changed since, in {url}"
-            raise BuildError(what, None, "bring it back, or lock anew: worldsize env lock")
+            what = f"{row['name']} differs from the lock: the sources have changed since, in {url}"
+            raise BuildError(what, None, "restore it, or lock again: worldsize env lock")
     return [{**row, "digest": here[name].digest} for name, row in rows.items()]
 
 

@@ -47,7 +47,7 @@ def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), dept
 def require_list(path: str, depth: int) -> None:
     """UsageError for the address of a list, and for one at the end of so many that include the next."""
     if is_remote(path):
-        hint = "download it: what it says decides what is built"
+        hint = "download it: its content decides what is built"
         raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
     if depth > _DEEPEST:
         raise UsageError("requirements files include each other in a loop", printable_text(path))
@@ -85,11 +85,13 @@ def without_comment(line: str) -> str:
 
 def _refuse_ambiguous(line: str, where: str) -> None:
     if _OTHER_ENDS.search(line):
-        raise UsageError("another end of a line than a newline: pip and uv read it differently", where, "save it anew")
+        raise UsageError(
+            "a line end other than a newline: pip and uv read it differently", where, "save it with newlines"
+        )
     if "\0" in line:
         raise UsageError("a null character", where, "save it as UTF-8")
     if line.endswith("\\") and _COMMENT.search(line) and not _ONLY_COMMENT.match(line):
-        what = "a comment that ends in a backslash: pip takes the next line for a part of it, and uv does not"
+        what = "a comment that ends in a backslash: pip treats the next line as part of it, and uv does not"
         raise UsageError(what, where, "leave the backslash out")
 
 
@@ -102,7 +104,7 @@ def _decode(data: bytes, path: str) -> str:
         if coding and coding[1].lower().replace(b"_", b"-") not in _PLAIN:
             named = coding[1].decode("ascii", "replace")
             raise UsageError(
-                f"says that it is in {named}, which uv does not read", printable_text(path), "save it as UTF-8"
+                f"declares the encoding {named}, which uv does not read", printable_text(path), "save it as UTF-8"
             )
     return data.decode("utf-8", "surrogateescape")
 

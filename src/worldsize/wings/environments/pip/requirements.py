@@ -40,16 +40,16 @@ def local_path(line: str) -> str | None:
     if path[:5].lower() == "file:":
         found = _FILE.match(path)
         if found is None:
-            raise UsageError(f"an address of a file that is not followed here: {shown}", None, "file:///PATH")
+            raise UsageError(f"a file URL in a form that is not supported here: {shown}", None, "file:///PATH")
         return unquote(found[1])
     if not path or parts.is_address:
         return None
     if not path.startswith("/") or "#" in path:
-        hint = "write the path from / on, with nothing behind it"
-        raise UsageError(f"a path that is not followed here: {shown}", None, hint)
+        hint = "write the absolute path, without anything after it"
+        raise UsageError(f"a path in a form that is not supported here: {shown}", None, hint)
     if parts.after.startswith(";"):
         hint = "with a space before the semicolon"
-        raise UsageError(f"a path that ends in one way for pip, and in another for uv: {shown}", None, hint)
+        raise UsageError(f"a path that pip and uv end at different places: {shown}", None, hint)
     return path
 
 

@@ -113,8 +113,8 @@ class Uv:
             given.append("--no-sources")
         for word in given:
             if mask_channel(word) != word:
-                hint = "put it into a list of requirements, or into variables: UV_INDEX, UV_FIND_LINKS"
-                raise BuildError(f"a login on a command line, for everybody to read: {mask_channel(word)}", what, hint)
+                hint = "put it into a requirements file, or into variables: UV_INDEX, UV_FIND_LINKS"
+                raise BuildError(f"a login on a command line, visible to every user: {mask_channel(word)}", what, hint)
         environ = {**self._environ, **(variables or {}), **self._logins.variables(), **indexes}
         argv = [self.program, *given, *_COMMON]
         on_line = on_line or partial(self._report_progress, what)
@@ -173,10 +173,10 @@ class Uv:
 
     def _hint(self, error: BuildError, constrained: bool) -> str | None:
         if _NO_SOLUTION in error.what and constrained:
-            theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "is there"
-            return f"{error.hint}; pip may not change what {theirs}: move a package to where it fits"
+            theirs = "conda installed" if os.path.isdir(os.path.join(self._work.prefix, "conda-meta")) else "exists"
+            return f"{error.hint}; pip may not change what {theirs}: move a package to the section that it belongs to"
         if _NO_PROJECT in error.what:
-            return f"{error.hint}; its dependencies would stand in a [project] table"
+            return f"{error.hint}; its dependencies would be in a [project] table"
         if any(each in error.what for each in _NO_NETWORK):
             return f"{error.hint}; is the package index reachable from here? UV_INDEX_URL names another"
         return error.hint
@@ -201,11 +201,11 @@ def _override_lines(words: Sequence[str]) -> list[str]:
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
     """Make a virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where
     nobody `asked` for that Python and the project wants another one, of which uv only warns."""
-    said = uv.read_messages("making a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
+    said = uv.read_messages("creating a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
-        what = f"the project wants Python {unfit[2]}, and {python} is {unfit[1]}"
-        raise BuildError(what, None, f'say which: python: "{unfit[2]}"')
+        what = f"the project requires Python {unfit[2]}, and {python} is {unfit[1]}"
+        raise BuildError(what, None, f'set it: python: "{unfit[2]}"')
 
 
 def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
@@ -216,7 +216,7 @@ def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
     make_venv(uv, prefix, upon.python)
     own, below = site_packages(prefix), site_packages(upon.prefix)
     if own is None or below is None:
-        raise BuildError("has no site-packages to build upon", upon.prefix)
+        raise BuildError("has no site-packages directory", upon.prefix)
     with open(os.path.join(own, "_worldsize_upon.pth"), "w", encoding="utf-8") as file:
         file.write(f"import site; site.addsitedir({below!r})\n")
 

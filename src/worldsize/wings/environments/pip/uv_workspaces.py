@@ -42,7 +42,7 @@ def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise BuildError(f"cannot be read: {error.strerror}", path) from None
     if danger and not trusted:
-        what = f"uv would take from it where packages come from, and {danger}"
+        what = f"uv would read package sources from it, and {danger}"
         raise BuildError(what, path, f"if you trust it: worldsize config trust {path}")
 
 

@@ -79,7 +79,7 @@ def _run_pip(
         shutil.rmtree(given, ignore_errors=True)
     if done.returncode:
         said = mask_text(mask_values(done.stderr.strip() or done.stdout.strip(), secrets))[-_MAX_MESSAGE_LENGTH:]
-        raise UsageError(f"pip could not fetch them:\n{said}", "stage.pip", "mend the requirements")
+        raise UsageError(f"pip could not fetch them:\n{said}", "stage.pip", "correct the requirements")
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
@@ -102,8 +102,8 @@ def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
         return done.stdout
     for path in _configuration_files(pip, environ):
         if _LOGIN.search(text_of(path)):
-            what = "holds a login, and this pip does not tell its settings: everybody could read it"
-            raise UsageError(what, path, "install a newer pip; or leave it out there, and use ~/.netrc")
+            what = "contains a login, and this pip does not show its settings: every user could read it"
+            raise UsageError(what, path, "install a newer pip; or remove it there, and use ~/.netrc")
     return ""
 
 

@@ -122,13 +122,13 @@ def read_description(prefix: str) -> dict[str, Any] | None:
         raise storage_error(error, path) from None
     if value is None:
         return None
-    hint = f"worldsize env remove {os.path.basename(prefix)} builds it anew at its next use"
+    hint = f"worldsize env remove {os.path.basename(prefix)} rebuilds it at its next use"
     try:
         require_version(value, DESCRIPTION_VERSION, "description of an environment")
     except NewerFormat as error:
         raise NewerFormat(error.what, path, f"{error.hint}; {hint}") from None
     except ValueError:
-        raise WorldsizeError("this worldsize cannot read what it says of itself", path, hint) from None
+        raise WorldsizeError("this worldsize cannot read its description", path, hint) from None
     return dict(value)
 
 

@@ -201,11 +201,11 @@ def exit_text(code: int) -> str:
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
     """Where all that a failed program printed is, and what helps where its end or its last lines tell the cause."""
-    found = f"all of it: {work.log_path}"
+    found = f"full log: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        found += "; was memory short here? build_on: compute takes build steps to a node"
+        found += "; was memory short here? build_on: compute runs build steps on a node"
     if any(each in line for line in ended.last for each in _DISK_FULL_MESSAGES):
-        found += "; the disk is full: worldsize env gc makes room, and envs_dir names another"
+        found += "; the disk is full: worldsize env gc frees space, and envs_dir names another"
     return found
 
 

@@ -128,7 +128,9 @@ class RayNode:
             )
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
         if tuple(numbers) < _TOKENS_SINCE:
-            sys.stderr.write(f"worldsize: Ray {version} knows no tokens (2.52 does): whoever reaches it can use it\n")
+            sys.stderr.write(
+                f"worldsize: Ray {version} has no tokens (2.52 does): every user who reaches it can use it\n"
+            )
             sys.stderr.flush()
 
     def _await_token(self) -> None:
@@ -156,7 +158,7 @@ class RayNode:
         finally:
             self._end(asking)
         if asking.returncode:
-            raise RayError(f"Ray's head cannot be asked for its nodes: {self._last_line()}")
+            raise RayError(f"Ray's head does not list its nodes: {self._last_line()}")
 
     def _run_command(self) -> int:
         """Run the command, to which TERM comes by itself, as to all processes of this session."""
@@ -190,14 +192,14 @@ class RayNode:
         sys.stderr.write("".join(f"{line}\n" for line in ["worldsize: the end of Ray's log:", *lines]))
         what = f"Ray has ended on this node (code {exit_code_of(self._ray.returncode)})"
         if not self._command and not self._is_head_reached():
-            what += ", its head has gone: remote process exited"
+            what += ", its head has ended: remote process exited"
         said = self._directory.last_line()
         raise RayError(f"{what}: {said}" if said else what)
 
     def _last_line(self) -> str:
         text = read_tail(self._log, _TAIL).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1][:_LINE] if lines else "it says nothing"
+        return lines[-1][:_LINE] if lines else "it is empty"
 
     def _start(
         self, words: Sequence[str], environment: dict[str, str], log: str | None, apart: bool = False, out: int = -1

@@ -209,5 +209,5 @@ def main() -> None:
     try:
         order = check_fields(tuple_of(Order, json.loads(sys.stdin.buffer.read())))
     except PARSE_ERRORS as error:
-        sys.exit(f"worldsize: this is no order to judge a run: {error!r}")
+        sys.exit(f"worldsize: this is not an order to judge a run: {error!r}")
     write_json(RunPaths(order.root, order.attempt).judged, judge(order))

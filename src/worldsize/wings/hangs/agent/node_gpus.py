@@ -76,7 +76,7 @@ class NodeGpus:
             self._helper = helper.GpuHelper(gpu_environment(started, devices.VISIBLE))
             self._ranks.spared.add(self._helper.pid)
         except OSError as error:
-            note(f"GPUs give no signs of life: {error}")
+            note(f"GPUs are not watched for signs of life: {error}")
 
 
 def gpu_environment(started: Sequence[Process], variable: str) -> Mapping[str, str]:

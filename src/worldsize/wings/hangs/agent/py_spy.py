@@ -102,7 +102,7 @@ def ask_py_spy(program: str, pids: Sequence[int], deadline: float) -> dict[int, 
                 else:
                     answers[pid] = question.answer()
             if waiting and not running:
-                answers.update((pid, Answer(b"", "there was no time left to ask py-spy")) for pid, _ in waiting)
+                answers.update((pid, Answer(b"", "there was no time left for py-spy")) for pid, _ in waiting)
                 break
             pause = min((each.until for each in running.values()), default=0.0) - time.monotonic()
             ready = {key.data.pid for key, _ in selector.select(max(0.0, pause))} if running else set()
@@ -171,7 +171,7 @@ class _Question:
         data = os.read(self.file, _PIECE)
         self._output += data
         if len(self._output) > _MOST_BYTES:
-            self.end("py-spy says too much")
+            self.end("py-spy's output is too long")
         elif not data:
             self._is_open = False
             self._finish()

@@ -83,9 +83,9 @@ def ras_refusal(version: str) -> str:
     """Why the RAS of this version of NCCL is not asked; "" where it may be, once, as the last witness."""
     known = _version(version)
     if known is None:
-        return "the version of NCCL is not known, and asking some of them ends the job"
+        return "NCCL's version is unknown, and querying some versions ends the job"
     if known < OLDEST:
-        return f"asking NCCL {version} can end the job"
+        return f"querying NCCL {version} can end the job"
     return ""
 
 
@@ -108,7 +108,7 @@ def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.
             return _Conversation(connection, end).report((_version(version) or ()) >= _FIRST_WITH_JSON)
     except OSError as error:
         late = time.monotonic() >= end
-        why = f"no whole answer within {seconds:g} s" if late else f"{error.strerror or error}"
+        why = f"no complete answer within {seconds:g} s" if late else f"{error.strerror or error}"
         return RasReply("", f"{why} (port {port})")
     except ValueError as error:
         return RasReply("", f"{error} (port {port})")
@@ -135,7 +135,7 @@ class _Conversation:
 
     def report(self, with_json: bool) -> RasReply:
         if not self._ask("CLIENT PROTOCOL 2").startswith("SERVER PROTOCOL "):
-            raise ValueError("what listens is no RAS")
+            raise ValueError("the listener is not NCCL's RAS")
         self._ask(f"TIMEOUT {_LEG_SECONDS}")
         if with_json and self._ask("SET FORMAT json") != "OK":
             with_json = False
@@ -153,7 +153,7 @@ class _Conversation:
         self._send(line)
         while b"\n" not in self._heard:
             if len(self._heard) > _LONGEST_LINE or not self._hear():
-                raise ValueError("what listens is no RAS")
+                raise ValueError("the listener is not NCCL's RAS")
         answer, _, self._heard = self._heard.partition(b"\n")
         return answer.decode("utf-8", "replace").strip()
 
@@ -171,5 +171,5 @@ class _Conversation:
     def _left(self) -> float:
         left = self._end - time.monotonic()
         if left <= 0:
-            raise OSError("the time is over")
+            raise OSError("time ran out")
         return left

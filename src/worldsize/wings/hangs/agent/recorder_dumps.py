@@ -96,7 +96,7 @@ def _ask(rank: int, pid: int, directory: str) -> tuple[Look, str]:
         return _Answered(base).find, _write_to(pid, pipes[own])
     number = pipes.get(of_nccl) or pipes.get(f"{of_nccl} (deleted)")
     if not begin or number is None:
-        return _Answered(base).find, "the rank has no recorder that can be asked"
+        return _Answered(base).find, "the rank has no recorder that responds"
     begins = [variable(pid, each) for each in _FILE_VARIABLES] + [os.path.join(directory, NCCL_FILES)]
     look = _WholeFile(rank, [f"{begin}{rank}" for begin in begins if begin])
     return look.find, _write_to(pid, number)

@@ -72,7 +72,7 @@ def refusal(pid: int, path: str) -> str:
     if not masks.get("SigCgt", 0) & bit:
         return "faulthandler is not registered in it"
     if masks.get("SigBlk", 0) & bit:
-        return "its main thread holds the signal of faulthandler back"
+        return "its main thread blocks the signal of faulthandler"
     if not _has_open(pid, path):
         return "its file for faulthandler is not open in it"
     return ""
@@ -157,7 +157,7 @@ class _Request:
         now = time.monotonic()
         self._problem = refusal(self.pid, self._path)
         if now >= deadline:
-            self._problem = "there was no time left to ask faulthandler"
+            self._problem = "there was no time left for faulthandler"
         if self._problem:
             return
         make_room(self._path, _MOST_KEPT)

@@ -120,12 +120,14 @@ def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, dea
     """First what needs no signal, then the others."""
     problems = {each.pid: _NOT_ASKED.get(state_of(each.pid), "") for each in wanted}
     waits = {each.pid: _waits(each.pid) for each in wanted}  # reading stacks wakes threads up
-    problems.update({pid: "it is no Python" for pid, said in problems.items() if not said and not is_python(pid)})
+    problems.update(
+        {pid: "it is not a Python process" for pid, said in problems.items() if not said and not is_python(pid)}
+    )
     left = {each.pid: os.path.join(directory, f"rank-{each.rank:05d}.txt") for each in wanted if not problems[each.pid]}
     held = [each.pid for each in wanted if state_of(each.pid) in _ONLY_READ and is_python(each.pid)]
     threads: dict[int, tuple[ThreadStack, ...]] = {}
     if program is None:
-        problems.update(dict.fromkeys(left, "there is no py-spy"))
+        problems.update(dict.fromkeys(left, "py-spy is not installed"))
     else:
         until = deadline - _SHARE_FOR_SIGNALS * max(0.0, deadline - time.monotonic())
         for pid, answer in ask_py_spy(program, [*left, *held], until).items():
@@ -220,7 +222,7 @@ def main() -> None:
     try:
         order = _order_of(json.loads(sys.stdin.buffer.read()))
     except PARSE_ERRORS as error:
-        sys.exit(f"worldsize: this is no order to collect stacks: {error!r}")
+        sys.exit(f"worldsize: this is not an order to collect stacks: {error!r}")
     for line in _lines(order):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -78,7 +78,7 @@ class WatchedRun:
         number, text = message.get("sampled"), message.get("text")
         if number == self._watch.number and isinstance(text, str):
             path = self._paths.stacks_of_node(node, number)
-            write_or_note(lambda: _keep(path, text), "the stacks of a silent run are not kept")
+            write_or_note(lambda: _keep(path, text), "the stacks of a silent run are not recorded")
             self._kept.append(path)
             self._watch.note_answer(node, number)
 
@@ -102,7 +102,7 @@ class WatchedRun:
             self._start_judging(step, nodes, now)
         else:
             self._recorder.write_event("resumed")
-            self._recorder.write_event("notice", id=HANG, text="the run goes on: there are signs of life again")
+            self._recorder.write_event("notice", id=HANG, text="the run continues: there are signs of life again")
 
     def close(self) -> None:
         """End the judge, if it still runs, without waiting for it."""

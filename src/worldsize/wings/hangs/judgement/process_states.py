@@ -36,7 +36,7 @@ def process_findings(states: Mapping[int, RankState]) -> list[Finding]:
     if ended and waiting:
         verb = "has" if len(ended) == 1 else "have"
         return [_certain(ended, waiting, f"{verb} ended with code 0")]
-    told_of = ((_IN_KERNEL, "in the kernel (state D)"), (_TRACED, "in the hands of a debugger"))
+    told_of = ((_IN_KERNEL, "in the kernel (state D)"), (_TRACED, "held by a debugger"))
     seen = [(sorted(rank for rank in alive if states[rank].state == letter), what) for letter, what in told_of]
     words = "; ".join(f"{what}: {ranks_text(ranks)}" for ranks, what in seen if ranks)
     return [told(PROCESS, words or "no rank has ended, and none is stopped")]

@@ -99,7 +99,7 @@ def _missing(findings: Iterable[Finding], given: Mapping[str, str]) -> dict[str,
     found = {}
     for witness in WITNESSES:
         if witness not in naming:
-            found[witness] = "; ".join(heard.get(witness, ())) or given.get(witness, "it was not asked")
+            found[witness] = "; ".join(heard.get(witness, ())) or given.get(witness, "it was not queried")
     return found
 
 

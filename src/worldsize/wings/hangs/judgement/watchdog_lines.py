@@ -71,7 +71,7 @@ def watchdog_findings(lines: Mapping[int, Iterable[str]], world_size: int) -> li
     progress = _progress(said)
     speaking = set(calls) | {rank for each in progress.values() for rank in each}
     if not speaking:
-        return [told(WATCHDOG, "it has reported no time-out")]
+        return [told(WATCHDOG, "it has not reported a timeout")]
     found = [_behind(group, each, calls, world_size) for group, each in sorted(progress.items())]
     found.append(_elsewhere(calls, world_size))
     named = [each for each in found if each is not None and each.kind is not None]
@@ -119,7 +119,7 @@ def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
         if len(set(calls.values())) < 2:
             return None
         counts = " against ".join(str(number) for _, number in Counter(calls.values()).most_common())
-        return told(WATCHDOG, f"the ranks were given up in different calls: {counts}")
+        return told(WATCHDOG, f"the ranks timed out in different calls: {counts}")
     others = tuple(sorted(set(calls) - set(odd)))
     most, mine = calls[others[0]], calls[odd[0]]
     entered = call_text(_call(mine.kind), mine.number)
@@ -137,8 +137,8 @@ def _silent(calls: Mapping[int, Call], speaking: Iterable[int], world_size: int)
     call = next(iter(calls.values()), None) if len(set(calls.values())) == 1 else None
     name, number = (_call(call.kind), call.number) if call else ("", None)
     if not silent:
-        return told(WATCHDOG, f"all ranks were given up in {call_text(name, number)}")
-    text = f"{ranks_text(waiting)} timed out in {call_text(name, number)}, {ranks_text(silent)} said nothing"
+        return told(WATCHDOG, f"all ranks timed out in {call_text(name, number)}")
+    text = f"{ranks_text(waiting)} timed out in {call_text(name, number)}, {ranks_text(silent)} did not report"
     if not is_minority(silent, waiting):
         return told(WATCHDOG, f"{text}: {against_text(silent, waiting)}")
     return Finding(WATCHDOG, NOT_ENTERED, silent, name, number, waiting, None, text)

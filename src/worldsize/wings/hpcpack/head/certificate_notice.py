@@ -21,7 +21,9 @@ def take_certificate_notice(access: HeadAccess) -> str | None:
         return None
     _reported_urls.add(access.url)
     who = printable_text(access.url)
-    return f"the head's certificate is not verified (verify = false): whoever answers as {who} gets the password"
+    return (
+        f"the head's certificate is not verified (verify = false): any server that answers as {who} gets the password"
+    )
 
 
 def print_certificate_notice(access: HeadAccess) -> None:

@@ -115,8 +115,8 @@ class HeadNodeClient:
         try:
             return answer.json()
         except (ValueError, RecursionError):
-            what = f"what answers is no HPC Pack head node: {message_of(answer.content, 'no JSON')[:100]}"
-            raise ConfigError(what, self.access.url, "mend `url` of the compute") from None
+            what = f"the server is not an HPC Pack head node: {message_of(answer.content, 'no JSON')[:100]}"
+            raise ConfigError(what, self.access.url, "correct `url` of the compute") from None
 
     def _send_with_retries(self, method: str, path: str, body: object, params: Mapping[str, Any]) -> httpx.Response:
         return self._exchange.repeat(lambda: self._send_once(method, path, body, params), safe=method == "GET")
@@ -162,7 +162,7 @@ def tls_context(access: HeadAccess) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=access.ca_file)
     except ssl.SSLError:
-        what = "`ca_file` holds no certificate in PEM format"
+        what = "`ca_file` does not contain a certificate in PEM format"
     except OSError as error:
         what = f"`ca_file` cannot be read: {error.strerror}"
     raise ConfigError(what, access.ca_file, "`ca_file` of the compute names the certificate of the head's authority")

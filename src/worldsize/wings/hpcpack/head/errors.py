@@ -27,8 +27,8 @@ _HINTS = (
     ("node group", "`hpcpack.node_group`: `worldsize nodes` shows the groups"),
     ("credential|password|log ?on", "submit one job with the cluster's own client, so that it keeps your password"),
     ("command ?line", "a shorter `python` or `share.node` of the compute"),
-    ("node .*(exist|found)", "`hpcpack.nodes`: `worldsize nodes` shows what there is"),
-    ("nodes|cores|sockets|resource", "fewer nodes, or another node_group: `worldsize nodes` shows what there is"),
+    ("node .*(exist|found)", "`hpcpack.nodes`: `worldsize nodes` lists them"),
+    ("nodes|cores|sockets|resource", "fewer nodes, or another node_group: `worldsize nodes` lists them"),
     ("permission|access|not allowed|authoriz", "ask the cluster's administrators for it"),
 )
 
@@ -45,7 +45,7 @@ def response_error(status: int, message: str, request: str, access: HeadAccess, 
     SubmitRejected: everything else, in the head's words."""
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
-        hint = f"mend `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
+        hint = f"correct `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"
         return LoginRefused(what, access.url, hint)
     if status in _RETRY_STATUSES:
         kind: type[Unanswered] = TurnedAway if request.startswith("GET ") or status in (429, 503) else LostAnswer

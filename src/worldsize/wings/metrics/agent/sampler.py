@@ -74,7 +74,7 @@ class Sampler:
         except OSError:
             return  # the disk is full, or the run was removed: others say so
         except Exception as error:  # noqa: BLE001  # no run ends for its samples
-            note(f"what ranks use is not sampled any more: {type(error).__name__}: {error}")
+            note(f"the ranks' resource use is not sampled any more: {type(error).__name__}: {error}")
 
     def _sample(self) -> None:
         from worldsize.wings.metrics.agent.intervals import next_pause

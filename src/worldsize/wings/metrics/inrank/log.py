@@ -37,7 +37,7 @@ def log(
     step=10)` for names that are no identifiers.
 
     The step may come first, too: `log(10, {"loss": loss})`. A value is anything with one number: Python's, NumPy's, a
-    tensor with one element on any device. What is no number
+    tensor with one element on any device. What is not a number
     is left out, and the first such name is told on stderr. Never raises, and never waits for a disk or a GPU. Values
     of the last second are lost with a process that is killed.
     """
@@ -47,7 +47,7 @@ def log(
             found, at = _split(positional, step, values)
             _log(file, found, at)
     except Exception as error:  # noqa: BLE001  a training does not end because a value could not be logged
-        _tell("error", f"nothing is logged: {type(error).__name__}")
+        _tell("error", f"logging is off: {type(error).__name__}")
 
 
 def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tuple[Mapping[Any, Any], Any]:
@@ -71,7 +71,7 @@ def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
         number = value if type(value) is float else number_of(value)
         text = str(name)[:LONGEST_NAME]
         if number is None:
-            _tell("value", f"{text!r} is left out: a {type(value).__name__} is no number")
+            _tell("value", f"{text!r} is left out: a {type(value).__name__} is not a number")
         elif len(found) < MOST_VALUES:
             found.append((text, number))
         else:
@@ -101,7 +101,7 @@ def number_of(value: Any) -> Optional[Number]:
 def _converted(convert: Callable[[Any], Optional[Number]], value: Any) -> Optional[Number]:
     try:
         return convert(value)
-    except Exception:  # noqa: BLE001  conversions are others' code: what cannot be converted is no number
+    except Exception:  # noqa: BLE001  conversions are others' code: what cannot be converted is not a number
         return None
 
 

@@ -72,7 +72,7 @@ def _any_event(data: bytes) -> Event:
 
 
 def _value(data: bytes) -> tuple[bytes, bool, float] | None:
-    """One value of a summary; None for what is no number, or is declared to be something else than a scalar."""
+    """One value of a summary; None for what is not a number, or is declared to be something else than a scalar."""
     tag, plugin, simple, tensor = b"", b"", None, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _BYTES:

@@ -159,7 +159,7 @@ def require_open_mpi(environment: Mapping[str, str]) -> None:
     except OSError:
         return
     if open_mpi_generation(program) is None:
-        raise OSError(errno.ENOEXEC, "is not Open MPI's (say launcher: direct, or let PATH name another)")
+        raise OSError(errno.ENOEXEC, "is not Open MPI (use launcher: direct, or put Open MPI first on PATH)")
 
 
 def _find_generation(environment: Mapping[str, str]) -> int | None:

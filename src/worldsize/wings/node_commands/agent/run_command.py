@@ -51,7 +51,7 @@ ELSEWHERE = "WORLDSIZE_ELSEWHERE"
 
 PIECE = 600
 _DRAIN = 0.2
-_EXCESS = f"worldsize: it has printed {OUTPUT_LIMIT >> 20} MiB on this node: what follows is not shown\n".encode()
+_EXCESS = f"worldsize: it has printed {OUTPUT_LIMIT >> 20} MiB on this node: the rest is not shown\n".encode()
 _STOPPED = 128 + signal.SIGTERM
 
 

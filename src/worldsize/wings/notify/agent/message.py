@@ -15,7 +15,7 @@ from worldsize.state.run_state import CANCELLED_MESSAGE
 _LONGEST = 1000
 """Characters of a sentence."""
 
-ENDED_ELSEWHERE = "its scheduler has ended it: it was cancelled there, ran out of time, or made room for another job"
+ENDED_ELSEWHERE = "its scheduler ended it: it was cancelled there, ran out of time, or was preempted"
 
 
 class ToldRun(NamedTuple):
@@ -51,7 +51,7 @@ def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[s
 
 def resumed_message(run: ToldRun, now: float) -> dict[str, Any]:
     """Return a run that was stuck goes on."""
-    return _message(run, "resumed", RunState.RUNNING, now, "goes on: there are signs of life again")
+    return _message(run, "resumed", RunState.RUNNING, now, "continues: there are signs of life again")
 
 
 def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ def ensure_own_directory(base: str) -> str:
         return _find_or_make([name, *(f"{name}-{number}" for number in range(1, _NAMES))])
     except StorageError as error:
         place = error.where or name
-        trust = f"if you trust all who can write there: worldsize config trust {place}"
+        trust = f"if you trust every user who can write there: worldsize config trust {place}"
         raise PermissionError(1, f"{error.what} ({trust})", place) from None
 
 

@@ -39,7 +39,7 @@ class EnvironmentUnpacker:
     def run(self) -> None:
         """Unpack the environment, unless it is there, and hold it for this process. OSError, PreparationStopped."""
         if not is_sha256(self._archive.digest):
-            raise DamagedPack(f"the checksum of the packed environment is none: {self._archive.digest}")
+            raise DamagedPack(f"the checksum of the packed environment is invalid: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
         self._held = HeldDirectory(place, keeps=True)
         remove_stale_directories(self._envs, _UNUSED_DAYS * 86400.0)

@@ -72,7 +72,7 @@ def member_content(whole: bytes, bounded: bool = False) -> bytes:
     one that holds more than any that worldsize writes, before that is in memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
     if length > _LARGEST_PIECE:
-        raise ValueError("a part of it is larger than any that worldsize writes")
+        raise ValueError("one of its parts is larger than any that worldsize writes")
     try:
         if bounded:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(body, length + 1)
@@ -108,7 +108,7 @@ def _next_member(read: Read) -> bytes:
         return b""
     length = member_length(head) if len(head) == HEADER else None
     if length is None:
-        raise ValueError("a part of it is no gzip member that worldsize writes")
+        raise ValueError("one of its parts is not a gzip member that worldsize writes")
     body = _read_bytes(read, length - HEADER)
     if len(body) < length - HEADER:
         raise ValueError("it is cut off")

@@ -122,7 +122,7 @@ class Preparation:
             ]
         kept = self._unpacking.kept if self._unpacking else ()
         if kept:
-            text = f"{len(kept)} files of the environment still name its old place: {', '.join(kept[:5])}"
+            text = f"{len(kept)} files of the environment still name its old directory: {', '.join(kept[:5])}"
             found.append(("environment-place", text))
         return found
 
@@ -141,8 +141,8 @@ class Preparation:
     def _failure_of(self, error: OSError) -> Failure:
         full = error.errno in DISK_FULL_ERRORS
         where = f"{error.filename}: " if error.filename else ""
-        what = f"node {self._node_rank} ({socket.gethostname()}): {self._what} could not be made ready: "
+        what = f"node {self._node_rank} ({socket.gethostname()}): {self._what} could not be prepared: "
         what += f"{where}{error.strerror or error}"
         if full:
-            what += f" (let {LOCAL_DIR_VARIABLE} on the nodes name a larger disk)"
+            what += f" (set {LOCAL_DIR_VARIABLE} on the nodes to a directory on a larger disk)"
         return Failure(Reason.STORAGE if full else Reason.ENVIRONMENT, what, self._node_rank, None, 1, time.time())

@@ -15,7 +15,7 @@ _SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
 """nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
 
 _ST_RELATIME = 4096
-_CHANGED = "it was exchanged for something else meanwhile"
+_CHANGED = "it was replaced in the meantime"
 
 
 def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
@@ -115,4 +115,4 @@ def _is_above(real: str, needed: str) -> bool:
 
 
 def _in_use_text(path: str) -> str:
-    return f"{path} holds the run directory"
+    return f"{path} contains the run directory"

@@ -74,9 +74,9 @@ def description_of(read: Read) -> dict[str, Any]:
     stream = TarStream(bounded_contents(read))
     name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
-        raise ValueError("it is none of `worldsize env pack`")
+        raise ValueError("it was not made by `worldsize env pack`")
     if size > _LONGEST_DESCRIPTION:
-        raise ValueError(f"what it says of itself has {size} bytes")
+        raise ValueError(f"its description has {size} bytes")
     return _parse_description(stream.take(size))
 
 
@@ -91,9 +91,9 @@ def _parse_description(data: bytes) -> dict[str, Any]:
     try:
         value: Any = json.loads(data)
     except RecursionError:
-        raise ValueError("what it says of itself is nested too deep") from None
+        raise ValueError("its description is nested too deep") from None
     if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("kind", "prefix")):
-        raise ValueError("what it says of itself is damaged")
+        raise ValueError("its description is damaged")
     if value.get("version") != VERSION:
         raise ValueError(f"it is of version {value.get('version')!r}, and this worldsize reads {VERSION}")
     return dict(value)
@@ -141,7 +141,7 @@ class _MemberWriter:
 
     def _read_description(self, name: str, data: bytes) -> None:
         if name != DESCRIPTION:
-            raise ValueError("it is none of `worldsize env pack`")
+            raise ValueError("it was not made by `worldsize env pack`")
         description = _parse_description(data)
         self._holders = {path: PrefixFile(path, *rest) for path, *rest in description["holders"]}
         moves = [(description["prefix"], self._place)]
@@ -158,13 +158,13 @@ class _MemberWriter:
         """
         parts = name.split("/")
         if ".." in parts or not parts[0]:
-            raise ValueError(f"a name in it leads out of it: {name}")
+            raise ValueError(f"a name in it leads outside it: {name}")
         if "." in parts or "" in parts:
-            raise ValueError(f"is no plain name: {name}")
+            raise ValueError(f"is not a plain name: {name}")
         if self._links and any("/".join(parts[:end]) in self._links for end in range(1, len(parts) + 1)):
             raise ValueError(f"a member of it is below a link: {name}")
         if made and "/".join(parts[:-1]) not in self._directories:
-            raise ValueError(f"no directory of it holds {name}")
+            raise ValueError(f"none of its directories contains {name}")
         return os.path.join(self._target, name)
 
     def _make_directory(self, name: str, mode: int) -> None:

@@ -107,7 +107,7 @@ class OncePerNode:
             time.sleep(_PAUSE)
         with open(mark) as file:
             if file.read() != "done":
-                raise RuntimeError("local rank 0 failed in what it did once for this node")
+                raise RuntimeError("local rank 0 failed in its work for this node")
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Optional[Result]]:
         @functools.wraps(function)

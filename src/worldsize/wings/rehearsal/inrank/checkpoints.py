@@ -45,7 +45,7 @@ def _check(index: int) -> None:
 
 
 def _make_map_location(map_location: Any) -> Any:
-    """Return a function for torch.load that checks the devices that it is given; what means no GPU is left as it is."""
+    """Return a function for torch.load that checks the devices that it is given; what means no GPU is unchanged."""
     if map_location is not None and not isinstance(map_location, dict):
         return map_location
 

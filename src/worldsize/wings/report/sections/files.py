@@ -33,7 +33,7 @@ def files(facts: RunFacts) -> list[Child]:
     shown = [[shorten(each.path), each.kind or size_text(each.size)] for each in rows[:_ROWS]]
     more = len(rows) - len(shown)
     remarks = [f"{count_text(more, 'more row')}."] if more else []
-    remarks += ["There are more files than are counted here."] if left else []
+    remarks += ["There are more files than were counted."] if left else []
     total = f"{count_text(len(rows), 'row')}, {size_text(sum(each.size for each in rows))}"
     table = facts.pictures.table(("path", "size"), shown)
     return [facts.pictures.details(total, table, *(facts.pictures.element("p", text) for text in remarks))]
@@ -83,7 +83,7 @@ def _entry(path: str, found: os.DirEntry[str]) -> Entry:
     try:
         status = found.stat(follow_symlinks=False)
     except OSError:
-        return Entry(path, 0, "gone meanwhile")
+        return Entry(path, 0, "removed in the meantime")
     if stat.S_ISREG(status.st_mode):
         return Entry(path, status.st_size)
-    return Entry(path, 0, "link" if stat.S_ISLNK(status.st_mode) else "no regular file")
+    return Entry(path, 0, "link" if stat.S_ISLNK(status.st_mode) else "not a regular file")

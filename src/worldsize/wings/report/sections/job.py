@@ -93,7 +93,7 @@ def environment(facts: RunFacts) -> list[Child]:
     python = told if isinstance(told, dict) else {}
     pairs = [
         *pairs_of(python, {"version": "Python", "executable": "its program"}),
-        *pairs_of(record, {"platform": "platform of whoever submitted"}),
+        *pairs_of(record, {"platform": "submitter's platform"}),
         *pairs_of(record.get("git"), {"commit": "git commit", "branch": "git branch"}),
         *pairs_of(record.get("code"), {"directory": "code from", "digest": "digest of the code"}),
     ]
@@ -113,9 +113,9 @@ def _submitters_variables(facts: RunFacts) -> list[Child]:
     everything = told if isinstance(told, dict) else {}
     shown = {name: value for name, value in everything.items() if facts.every_variable or _KNOWN.fullmatch(str(name))}
     left = len(everything) - len(shown)
-    remark = f"{count_text(left, 'other variable')} of whoever submitted left out (worldsize report --environment)."
+    remark = f"{count_text(left, 'other variable')} of the submitter left out (worldsize report --environment)."
     return [
-        *_variables(facts, "variables of whoever submitted", shown),
+        *_variables(facts, "submitter's variables", shown),
         *([facts.pictures.element("p", remark, class_="muted")] if left else []),
     ]
 

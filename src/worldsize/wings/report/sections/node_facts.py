@@ -6,7 +6,7 @@ from worldsize.service.providers import find_provider
 from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import value_text
 
-_LATER = "As this page was made: the run was over before its nodes were looked at."
+_LATER = "As of this page: the run was over before its nodes were examined."
 
 
 def node_facts(facts: RunFacts) -> list[Child]:

@@ -72,7 +72,7 @@ def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
     """Return how long after the run was submitted a rank started, how long it ran, and its exit code."""
     if found is None:
         return ["", "", "not started" if over else ""]
-    stopped = ", told to end" if found.stopped else ""
+    stopped = ", asked to end" if found.stopped else ""
     times = [found.started - submitted, found.ended - found.started]
     return [*(duration_text(max(0.0, seconds)) for seconds in times), code_text(found.code) + stopped]
 

@@ -46,7 +46,7 @@ def timeline(facts: RunFacts) -> list[Child]:
     if not any(row.spans for row in rows):
         return []
     return [
-        _drawn(pictures, "What took how long", rows),
+        _drawn(pictures, "Timeline", rows),
         *(
             [pictures.details(count_text(len(folded), "node"), _drawn(pictures, "Nodes", [whole, *folded]))]
             * bool(folded)

@@ -119,9 +119,9 @@ def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
     try:
         value = read_json(_path_in_code(array, os.path.join(array.code, name), name))
     except ValueError as error:
-        raise OSError(f"{name} is no JSON: {error}") from None
+        raise OSError(f"{name} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise OSError(f"there is no {name} in the code (autotune.config says which file to vary)")
+        raise OSError(f"there is no {name} in the code (autotune.config names the file to vary)")
     return value
 
 

@@ -85,7 +85,7 @@ def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResu
     tried = sorted((each for each in results if each.state != LEFT_OUT), key=lambda each: each.ended)
     vain = _vain_count(tried, search["goal"])
     if search["patience"] is not None and vain >= search["patience"]:
-        return f"the search has ended early: {vain} in a row were no better"
+        return f"the search has ended early: {vain} in a row were not better"
     wanted = with_full_names(settings)
     for each in tried:
         full = with_full_names(each.settings)

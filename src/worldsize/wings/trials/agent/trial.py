@@ -131,7 +131,7 @@ class Trial:
         self._look_at, self._state = 0.0, state
         if state != FAILED:
             return Verdict(verdict.COMPLETE, None)
-        what = f"it did not tell its {self._search['metric']} within {self._search['timeout']:g} s (autotune.timeout)"
+        what = f"it did not report its {self._search['metric']} within {self._search['timeout']:g} s (autotune.timeout)"
         return Verdict(verdict.TIMEOUT, self._failure(Reason.TIME_LIMIT, what, verdict.TIMEOUT_CODE))
 
     def _listen(self) -> None:
@@ -145,7 +145,7 @@ class Trial:
         supervisor's."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
-            what = f"it never told its {self._search['metric']}"
+            what = f"it never reported its {self._search['metric']}"
             return Verdict(verdict.FAILURE, self._failure(Reason.EXIT_CODE, what))
         return found
 

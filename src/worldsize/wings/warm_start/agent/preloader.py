@@ -147,4 +147,4 @@ class Preloader:
                 raise PreloadError(str(message["doubt"]))
             return message[key]
         except PARSE_ERRORS as error:
-            raise PreloadError(f"the process that preloads says what is no answer: {error}") from None
+            raise PreloadError(f"the process that preloads sent an invalid answer: {error}") from None

@@ -63,7 +63,7 @@ def _receive(number: int) -> "Dict[str, Any]":
     while not data.endswith(b"\n"):
         more = os.read(number, _CHUNK)
         if not more:
-            raise checks.Doubt("the agent is gone")
+            raise checks.Doubt("the agent has ended")
         data += more
     found: Dict[str, Any] = json.loads(data)
     return found

@@ -199,7 +199,7 @@ def test_a_discovery_that_tells_nothing(address: object) -> None:
     with (
         serving([Reply(body={"properties": {"discoveryUrl": address}})]) as server,
         server.client() as workspace,
-        pytest.raises(SubmitRejected, match="is at no https address"),
+        pytest.raises(SubmitRejected, match="is not at an https address"),
     ):
         workspace.run_history("/runs/x")
 

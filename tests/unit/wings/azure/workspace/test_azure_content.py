@@ -72,7 +72,7 @@ def test_links_are_what_they_lead_to_and_circles_end(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     found = folder_content(str(folder))
     assert "linked/data" in [file.name for file in found.files]
-    assert found.left_out == ("left out, since they lead to no file: nowhere, pipe, sub/circle",)
+    assert found.left_out == ("left out, since they point to no file: nowhere, pipe, sub/circle",)
 
 
 def test_an_ignore_file_of_the_folder_itself_counts(tmp_path: Path) -> None:

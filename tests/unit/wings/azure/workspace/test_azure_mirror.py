@@ -199,7 +199,7 @@ def test_a_kind_of_file_is_written_in_its_own_way_alone(node: RelayedNode) -> No
 
 def test_a_log_of_no_node_is_refused(node: RelayedNode) -> None:
     for name in ("user_logs/std_log_process_2.txt", "user_logs/../x", "azureml-logs/70_driver_log.txt"):
-        with pytest.raises(ValueError, match="is the log of no node"):
+        with pytest.raises(ValueError, match="is not the log of a node"):
             node.mirror().apply(name, 0, b"x\n")
     assert os.listdir(node.client.root) == []
 

@@ -77,8 +77,8 @@ def test_where_tokens_do_not_go(tmp_path: Path, endpoint: str, says: str) -> Non
         ('workspace = "mine"', "workspace_name"),
         ("agent = 'no'", "expected true or false"),
         ("compute = ''", "compute"),
-        ("client_secret = 'x'", "credentials are kept in no file: `az login`"),
-        ("access_token = 'x'", "credentials are kept in no file: `az login`"),
+        ("client_secret = 'x'", "no file stores credentials: `az login`"),
+        ("access_token = 'x'", "no file stores credentials: `az login`"),
     ],
 )
 def test_what_such_a_compute_does_not_know_is_refused(tmp_path: Path, line: str, says: str) -> None:

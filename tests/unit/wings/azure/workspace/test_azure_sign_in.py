@@ -67,17 +67,17 @@ def test_a_new_token_comes_of_a_credential_that_has_none_yet() -> None:
         (
             ClientAuthenticationError(CHAIN + UNAVAILABLE + MACHINE),
             ConfigError,
-            "nobody is signed in at Azure\n  → `az login`",
+            "no user is signed in to Azure\n  → `az login`",
         ),
         (
             ClientAuthenticationError(CHAIN + UNAVAILABLE + EXPIRED),
             ConfigError,
-            "the sign-in at Azure is refused: AADSTS70043: The token expired.\n  → `az login`",
+            "the sign-in to Azure is refused: AADSTS70043: The token expired.\n  → `az login`",
         ),
         (
             ClientAuthenticationError(CHAIN + "\n\tEnvironmentCredential: HTTPSConnectionPool: Max retries exceeded"),
             SubmitAgain,
-            "the sign-in at Azure cannot be reached",
+            "the sign-in to Azure cannot be reached",
         ),
         (ServiceRequestError("Failed to resolve 'login.microsoftonline.com'"), SubmitAgain, "cannot be reached"),
         (ValueError("Invalid tenant id provided."), ConfigError, "cannot be used: Invalid tenant id provided."),

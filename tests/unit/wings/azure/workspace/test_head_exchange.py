@@ -167,7 +167,7 @@ def test_a_port_that_somebody_has_taken_is_no_obstacle(tmp_path: Path) -> None:
     os.makedirs(RunPaths(str(tmp_path / "run")).attempt_dir)
     publish(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        thread = Thread(target=lambda: taken.accept()[0].close())  # who has it says nothing that is believed
+        thread = Thread(target=lambda: taken.accept()[0].close())  # who has it is empty that is believed
         thread.start()
         port = taken.getsockname()[1]
         exchange = HeadExchange(RunPaths(str(tmp_path / "run")), "127.0.0.1", port, KEY)

@@ -193,7 +193,7 @@ def test_a_run_that_went_on_without_a_node_is_no_measurement_of_its_world(
     monkeypatch.setattr(module, "read_exits", exits)
     result = bench()
     assert measured(result) == {"1x1": 100.0, "1x2": None, "1x4": 400.0}
-    assert result.measurements[1].failure == "it went on without node 1: this is another world"
+    assert result.measurements[1].failure == "it continued without node 1: this is another world"
 
 
 @pytest.mark.parametrize(

@@ -73,12 +73,12 @@ def test_what_never_ends_after_a_failure_is_told(version: str, why: str) -> None
     found = measured("mpirun", [0.1], endless=60.0)
     found = launched(found._replace(details={**found.details, "version": version}))
     assert tables(found)[0].rows[0][5] == "> 60"
-    assert sentences(found) == ("1x2: mpirun goes on for more than 60 s after a rank has failed%s." % why,)
+    assert sentences(found) == ("1x2: mpirun continues for more than 60 s after a rank has failed%s." % why,)
 
 
 def test_one_round_is_told() -> None:
     found = launched(measured("worldsize", [0.25]))._replace(settings={"rounds": "1"})
-    assert sentences(found)[-1] == "Of one round: how much these times vary is not known."
+    assert sentences(found)[-1] == "From one round: the spread of these times is unknown."
 
 
 def test_what_makes_times_no_fair_comparison_is_said() -> None:

@@ -22,7 +22,7 @@ def cli(tmp_path: Path) -> InProcess:
         (("--environment", "none"), "/none/bin/python"),
         (("--launchers", "torchrun", "--compute", "lab"), "torchrun cannot be measured: it starts ranks"),
         (("--launchers", "srun", "--compute", "local"), "srun cannot be measured: there is neither"),
-        (("--launchers", ""), "'' is no launcher"),
+        (("--launchers", ""), "'' is not a launcher"),
         (("--rounds", "0"), "--rounds"),
     ],
 )

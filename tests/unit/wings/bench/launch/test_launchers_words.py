@@ -118,13 +118,13 @@ def test_what_stands_first_on_the_path_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "around", "why"),
     [
-        ("torchrun", {}, "it is neither beside the ranks' Python nor on the PATH"),
+        ("torchrun", {}, "it is neither next to the ranks' Python nor on the PATH"),
         ("torchrun", {"local": False}, "it starts ranks on this machine alone"),
         ("mpirun", {"local": False, "slurm": True}, "it starts ranks on this machine alone"),
         ("srun", {}, "there is neither a compute of Slurm nor an allocation"),
-        ("srun", {"slurm": True, "local": False}, "it is neither beside the ranks' Python nor on the PATH"),
-        ("accelerate", {}, "it starts several ranks on GPUs alone, and here is none"),
-        ("accelerate", {"gpus": True}, "it is neither beside the ranks' Python nor on the PATH"),
+        ("srun", {"slurm": True, "local": False}, "it is neither next to the ranks' Python nor on the PATH"),
+        ("accelerate", {}, "it starts several ranks only on GPUs, and this machine has none"),
+        ("accelerate", {"gpus": True}, "it is neither next to the ranks' Python nor on the PATH"),
     ],
 )
 def test_a_launcher_of_no_use_says_why(tmp_path: Path, name: str, around: dict[str, bool], why: str) -> None:

@@ -17,8 +17,8 @@ def cli(tmp_path: Path) -> InProcess:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--factor", "0"), "0 makes no range"),
-        (("--factor", "1"), "1 makes no range"),
+        (("--factor", "0"), "0 does not make a range"),
+        (("--factor", "1"), "1 does not make a range"),
         (("--iterations", "0"), "--iterations: 0 all-reduces measure nothing"),
         (("--warmup", "0"), "--warmup: 0 all-reduces"),
         (("--warmup", "-3"), "--warmup: -3 all-reduces"),

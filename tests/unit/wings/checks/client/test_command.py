@@ -89,7 +89,7 @@ def test_rows_of_the_script_alone_need_no_node(checked: Checked) -> None:
         (["-w", "0x1"], "no ranks"),
         (["--compute", "nowhere"], "there is no compute"),
         (["--exclude-bad"], "this machine"),
-        (["--timeout", "soon"], "'soon' is no number"),
+        (["--timeout", "soon"], "'soon' is not a number"),
         (["job.yml"], "no such file or directory"),
         (["job.yml", "--", "true"], "both a job file"),
     ],

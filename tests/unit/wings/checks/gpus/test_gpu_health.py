@@ -51,9 +51,9 @@ def test_a_gpu_that_tells_little_has_few_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"uncorrected": "2"}, "errors that could not be corrected"),
-        ({"pending": "Yes"}, "memory that waits for a reset to be replaced"),
-        ({"failure": "Yes"}, "memory that can no longer be replaced"),
+        ({"uncorrected": "2"}, "uncorrectable errors"),
+        ({"pending": "Yes"}, "memory whose replacement waits for a reset"),
+        ({"failure": "Yes"}, "memory without spare rows left"),
     ],
 )
 def test_memory_that_fails(tmp_path: Path, said: dict[str, Any], words: str) -> None:
@@ -129,7 +129,7 @@ def test_what_xids_ask_for(tmp_path: Path) -> None:
     assert row((48, "0000:09:00", 10.0)).verdict == OK, "of a GPU that is not the job's"
     assert row((79, "0000:09:00", 10.0)).verdict == WARNING, "gone from the bus, so of anybody's"
     harmless = row((31, "0000:01:00", 1.0), (13, "0000:01:00", 1.0), (999, "0000:01:00", 1.0))
-    assert (harmless.verdict, harmless.value) == (OK, "13, 31, 999: of programs, or notes")
+    assert (harmless.verdict, harmless.value) == (OK, "13, 31, 999: caused by programs, or informational")
 
 
 def test_models_on_boards_where_all_are_connected() -> None:

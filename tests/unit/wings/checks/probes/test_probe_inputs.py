@@ -96,7 +96,7 @@ def test_mount_of_fstab_that_is_not_there(tmp_path: Path) -> None:
     )
     context = context._replace(asked={"paths": [["inputs.data", str(data / "empty" / "train")]]})
     found = row(probe(context), "files.inputs")
-    assert (found.verdict, found.hint) == (BAD, "mount %s/empty on this node: it stands in /etc/fstab" % data)
+    assert (found.verdict, found.hint) == (BAD, "mount %s/empty on this node: it is in /etc/fstab" % data)
 
 
 @pytest.mark.parametrize("options, mounted", [("rw,noauto", ""), ("rw", "40 21 0:50 / %s rw - nfs4 s:/e rw\n")])

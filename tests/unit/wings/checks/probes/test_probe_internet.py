@@ -43,7 +43,7 @@ def test_hosts_that_can_be_reached(tmp_path: Path) -> None:
         (REFUSED, "Network is unreachable"),
         (TimeoutError("timed out"), "no answer within 5 s"),
         (socket.gaierror(-2, "Name or service not known"), "its name is not known (Name or service not known)"),
-        (UnicodeError("label too long"), "it is no host's name"),
+        (UnicodeError("label too long"), "it is not a host name"),
         (OSError("odd"), "odd"),
     ],
 )

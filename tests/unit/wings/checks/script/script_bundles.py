@@ -21,7 +21,7 @@ class Script(NamedTuple):
     files: dict[str, str]
 
     def write(self, folder: Path) -> ScriptRequest:
-        """Write its files, and give the request: 2 nodes with 2 ranks and 2 GPUs each, where it says nothing else."""
+        """Write its files, and give the request: 2 nodes with 2 ranks and 2 GPUs each, where it is empty else."""
         for path, source in self.files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(source)

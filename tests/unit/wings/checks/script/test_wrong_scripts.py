@@ -36,7 +36,7 @@ def test_data_parallel_is_said_to_know_one_process_alone(tmp_path: Path) -> None
         )
     (found,) = script_findings(request, still)
     assert found.id == "script.not_distributed"
-    assert "DataParallel knows the GPUs of one process alone" in found.what and "DistributedDataParallel" in found.hint
+    assert "DataParallel uses the GPUs of one process only" in found.what and "DistributedDataParallel" in found.hint
 
 
 @pytest.mark.parametrize("code", ["", None, "/none"])

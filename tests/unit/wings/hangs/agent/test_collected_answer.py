@@ -125,5 +125,5 @@ def test_ras_is_asked_where_the_environment_of_a_rank_says(monkeypatch):
 def test_what_is_no_order(order):
     command = [sys.executable, "-I", "-S", "-c", PROGRAM, packages()]
     done = subprocess.run(command, input=order, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and done.stderr.startswith("worldsize: this is no order to collect stacks: ")
+    assert done.returncode == 1 and done.stderr.startswith("worldsize: this is not an order to collect stacks: ")
     assert done.stdout == "" and done.stderr.count("\n") == 1

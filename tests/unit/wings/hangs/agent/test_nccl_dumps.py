@@ -108,9 +108,9 @@ def test_a_dump_that_stays_half_is_none(listen, tmp_path):
 
 def test_the_pipe_of_another_rank_is_not_written_to(listen, tmp_path):
     listener = listen(13, tmp_path / "nccl-rank-13")
-    assert ask(tmp_path)[0].problem == "the rank has no recorder that can be asked"
+    assert ask(tmp_path)[0].problem == "the rank has no recorder that responds"
     listen.variables.clear()
-    assert ask(tmp_path, 13)[0].problem == "the rank has no recorder that can be asked"
+    assert ask(tmp_path, 13)[0].problem == "the rank has no recorder that responds"
     assert not listener.wrote.is_set()
 
 

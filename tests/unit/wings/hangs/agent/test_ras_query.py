@@ -109,8 +109,8 @@ def gone(connection, heard):
     ("answer", "words"),
     [
         (silence, "no whole answer within 0.3 s"),
-        (nonsense, "what listens is no RAS"),
-        (no_line, "what listens is no RAS"),
+        (nonsense, "the listener is not NCCL's RAS"),
+        (no_line, "the listener is not NCCL's RAS"),
         (gone, ""),
         (ras(b""), "the answer is empty"),
         (ras(drip=0.05), "no whole answer within 0.3 s"),

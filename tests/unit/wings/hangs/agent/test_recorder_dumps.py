@@ -84,16 +84,16 @@ def test_a_rank_that_waits_in_the_kernel_is_not_asked(begun, tmp_path, monkeypat
 def test_a_rank_without_the_pipe_is_not_asked(begun, tmp_path):
     rank, _ = begun("os.closerange(3, 64); os.write(1, b'closed\\n'); time.sleep(60)")
     assert rank.stdout.readline() == b"closed\n"
-    assert ask(rank.pid, tmp_path).problem == "the rank has no recorder that can be asked"
-    assert ask(os.getpid(), tmp_path).problem == "the rank has no recorder that can be asked"
+    assert ask(rank.pid, tmp_path).problem == "the rank has no recorder that responds"
+    assert ask(os.getpid(), tmp_path).problem == "the rank has no recorder that responds"
     rank.kill()
     rank.wait()
-    assert ask(rank.pid, tmp_path).problem == "the rank has no recorder that can be asked"
+    assert ask(rank.pid, tmp_path).problem == "the rank has no recorder that responds"
 
 
 def test_a_fork_does_not_answer_for_its_parent(begun, tmp_path):
     rank, child = begun("time.sleep(60)", "fork")
-    assert ask(int(child), tmp_path).problem == "the rank has no recorder that can be asked"
+    assert ask(int(child), tmp_path).problem == "the rank has no recorder that responds"
     assert ask(rank.pid, tmp_path).problem == ""
 
 

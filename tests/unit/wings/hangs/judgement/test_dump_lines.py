@@ -102,7 +102,7 @@ def test_many_groups_leave_each_fewer_calls():
 
 def test_what_has_no_room_at_all_is_said():
     found = dump(3, [call(group=("g%d" % number, "x" * 250)) for number in range(1000)], taken=7.0)
-    assert told([found], 5000) == [Dump(3, (), {}, False, 7.0, "has too many groups to be told")]
+    assert told([found], 5000) == [Dump(3, (), {}, False, 7.0, "has too many groups to report")]
 
 
 def test_dumps_of_two_recorders_are_one():

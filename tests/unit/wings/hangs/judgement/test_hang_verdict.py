@@ -94,11 +94,11 @@ def test_nothing_at_all():
     found = verdict(told("recorder", "no dump can be read"), missing={"stacks": "ptrace is forbidden"})
     assert (found.standing, found.ranks, found.witnesses) == (UNKNOWN, (), ())
     assert found.missing == {
-        "watchdog": "it was not asked",
-        "process": "it was not asked",
+        "watchdog": "it was not queried",
+        "process": "it was not queried",
         "stacks": "ptrace is forbidden",
         "recorder": "no dump can be read",
-        "ras": "it was not asked",
+        "ras": "it was not queried",
     }
     assert found.sentence == "no rank stands out: no dump can be read"
     assert "the stacks: ptrace is forbidden" in verdict(missing={"stacks": "ptrace is forbidden"}).sentence

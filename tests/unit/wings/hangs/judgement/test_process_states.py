@@ -26,5 +26,5 @@ def test_a_rank_that_is_stopped():
 def test_what_names_nobody():
     assert [found(*each).kind for each in ((ALIVE, ALIVE), (ENDED, ENDED), (RankState(1), ALIVE))] == [None] * 3
     assert found(RankState(None, "t"), RankState(None, "D")).text == (
-        "in the kernel (state D): rank 1; in the hands of a debugger: rank 0"
+        "in the kernel (state D): rank 1; held by a debugger: rank 0"
     )

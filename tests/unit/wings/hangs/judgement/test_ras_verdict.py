@@ -107,7 +107,7 @@ def test_the_comma_that_2_28_9_lacks():
 
 def test_no_other_comma_is_mended():
     broken = as_json(BEHIND).replace('"pid": 1000,', '"pid": 1000')
-    names_nobody(broken, "is not whole")
+    names_nobody(broken, "is incomplete")
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_another_call():
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([["epoch 1"], []], "it has reported no time-out"),
-        ([[caught(0)], [caught(1)]], "all ranks were given up in all_reduce #7"),
+        ([["epoch 1"], []], "it has not reported a timeout"),
+        ([[caught(0)], [caught(1)]], "all ranks timed out in all_reduce #7"),
         ([[caught(0)], [], []], "2 against 1"),
         ([[caught(0)], [caught(1, 8)]], "1 against 1"),
         ([[caught(0)], [caught(1, 8)], [caught(2, 8)], []], "1 against 2, 1 unknown"),
@@ -96,4 +96,4 @@ def test_no_work_yet():
 
 
 def test_ranks_that_are_none_are_left_out():
-    assert watchdog_findings({7: [caught(7)]}, 2)[0].text == "it has reported no time-out"
+    assert watchdog_findings({7: [caught(7)]}, 2)[0].text == "it has not reported a timeout"

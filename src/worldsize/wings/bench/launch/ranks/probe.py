@@ -29,7 +29,7 @@ def find_place() -> tuple[int, int]:
     for rank, size in NAMES:
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return int(os.environ[rank]), int(os.environ[size])
-    sys.exit("no launcher has told this process its rank")
+    sys.exit("no launcher has set this process's rank")
 
 
 def find_machine() -> str:
@@ -56,7 +56,7 @@ def meet_by_files(directory: str, rank: int, ranks: int) -> None:
     until = time.monotonic() + LONGEST
     while sum(name.startswith("rank-") for name in os.listdir(directory)) < ranks:
         if time.monotonic() > until:
-            sys.exit("the other ranks have not come")
+            sys.exit("the other ranks have not joined")
         time.sleep(0.001)
 
 

@@ -27,7 +27,7 @@ class Gpu(NamedTuple):
     bus          its PCI address, as the driver writes it
     used_mib     memory in use, without what the driver keeps for itself where that is told (`is_exact`)
     mig_devices  the parts that it is divided into, where `mig` says that it is
-    uncorrected  ECC errors that could not be corrected since the driver was loaded
+    uncorrected  ECC uncorrectable errors since the driver was loaded
     pending      whether pages or rows of its memory wait for a reset to be replaced
     recovery     what the driver asks for: "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"
     throttle     bits of reasons for which its clock is lower than it could be (tables/gpu_limits.py)

@@ -37,9 +37,9 @@ def health_rows(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid] |
 def _ecc_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
     what, hint = "ECC errors", "it may fail again: ask for another node, and have its GPU reset"
     found = [
-        ([gpu for gpu in seen if gpu.remap_failed], "memory that can no longer be replaced"),
-        ([gpu for gpu in seen if gpu.pending], "memory that waits for a reset to be replaced"),
-        ([gpu for gpu in seen if gpu.uncorrected], "errors that could not be corrected"),
+        ([gpu for gpu in seen if gpu.remap_failed], "memory without spare rows left"),
+        ([gpu for gpu in seen if gpu.pending], "memory whose replacement waits for a reset"),
+        ([gpu for gpu in seen if gpu.uncorrected], "uncorrectable errors"),
     ]
     words = [f"{gpu_names(gpus)}: {said}" for gpus, said in found if gpus]
     if words:
@@ -54,12 +54,12 @@ def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> 
     if lost:
         first = lost[0]
         value = f"{gpu_names(lost)}: {first.fault or first.recovery}"
-        words = "it does not answer: reboot the node" if first.fault == "GPU is lost" else "it must be reset"
+        words = "it does not respond: reboot the node" if first.fault == "GPU is lost" else "it must be reset"
         hint = f"{RESET_FIRST.get(first.recovery, words)}; leave it out meanwhile"
         return context.row("gpu.recovery", what, value, BAD, hint)
     asked = [gpu for gpu in seen if gpu.recovery not in ("", "None")]
     if asked:
-        hint = "the driver wants nothing new to start there until it is reset: ask for another node"
+        hint = "the driver asks that nothing new starts there until it is reset: ask for another node"
         return context.row("gpu.recovery", what, f"{gpu_names(asked)}: {asked[0].recovery}", WARNING, hint)
     unready = [gpu for gpu in seen if gpu.fabric not in _FABRIC_READY and is_switched(gpu.model)]
     if unready and len(driver_models(context)) != 1:  # a virtual machine with one GPU of a board has no fabric
@@ -79,7 +79,7 @@ def _xid_row(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid]) -> 
         hint = f"Xid {last.number} asks for {ACTIONS[last.number]}, unless that was done: ask for another node"
         return context.row("gpu.xid", what, ", ".join(words[:5]), WARNING, hint)
     numbers = sorted({xid.number for xid in recent})
-    value = f"{', '.join(map(str, numbers[:8]))}: of programs, or notes" if numbers else "none"
+    value = f"{', '.join(map(str, numbers[:8]))}: caused by programs, or informational" if numbers else "none"
     return context.row("gpu.xid", what, value, OK)
 
 

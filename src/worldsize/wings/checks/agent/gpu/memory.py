@@ -42,7 +42,7 @@ def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
         return context.row(_ID, _WHAT, f"{most} MiB at most" if most else "none", OK)
     verdict = BAD if any(use.share > _FULL for use in uses) else WARNING
     value = join_texts([use.words for use in uses])
-    return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that nobody else uses")
+    return context.row(_ID, _WHAT, value, verdict, "end that program, or ask for GPUs that no other user has")
 
 
 def _uses(gpu: Gpu) -> list[_Use]:

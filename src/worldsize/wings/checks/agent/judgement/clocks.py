@@ -24,7 +24,7 @@ BAD_FROM = 300.0
 
 _WHAT = "the nodes' clocks"
 
-_HINT = "let an NTP client set the clock of {}; `timedatectl` and `chronyc tracking` tell its state"
+_HINT = "let an NTP client set the clock of {}; `timedatectl` and `chronyc tracking` show its state"
 
 
 class ClockOffset(NamedTuple):

@@ -28,16 +28,18 @@ HANGS = 15.0
 """Seconds without a word from any rank, all of which were there: on a machine where everything takes ten times as long,
 joining takes three."""
 
-_WRONG = "training would go wrong without an error: leave the node out (--exclude-bad), and tell the administrators"
-_IMPORT = "the rows of the environment say more: is it the one that the job uses, and installed on this node?"
-_LATE = "the environment loads slowly here; nothing is known of the collective"
+_WRONG = (
+    "training would be wrong without an error: leave the node out (--exclude-bad), and report it to the administrators"
+)
+_IMPORT = "the rows of the environment have details: is it the one that the job uses, and installed on this node?"
+_LATE = "the environment loads slowly here; the collective was not tested"
 _PORT = "ranks cannot join there: open the ports between the nodes, or see network.port"
-_ALONE = "it did not get far enough to join the others: nothing is known of the collective"
+_ALONE = "it did not get far enough to join the others: the collective was not tested"
 _FULL = "others use these GPUs, or their memory: see gpu.memory"
 _ALL_WRONG = "one GPU, card or memory spoils the result of all: check halves of the nodes until it is found"
 _TOGETHER = {
-    "gloo": "see network.names and network.interface; GLOO_SOCKET_IFNAME says which interface gloo takes",
-    "nccl": "NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME says which interface NCCL takes",
+    "gloo": "see network.names and network.interface; GLOO_SOCKET_IFNAME sets gloo's interface",
+    "nccl": "NCCL_DEBUG=INFO prints more; NCCL_SOCKET_IFNAME sets NCCL's interface",
 }
 
 
@@ -97,7 +99,7 @@ def _wrong(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _silent(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    hint = "no rank was started there, so none could be joined"
+    hint = "no rank was started there, so no rank could join"
     return [CheckRow(node.label, ID, WHAT, _why_silent(node), UNKNOWN, hint) for node in nodes if not _ranks(node)]
 
 
@@ -119,7 +121,7 @@ def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
     head = next((rank for rank in ranks if rank.number == 0), None)
     told = [rank for rank in found if "port" not in rank.report or rank is head]
     if told:
-        return _rows([(rank, rank.error or "was not told where rank 0 is") for rank in told], UNKNOWN, _ALONE)
+        return _rows([(rank, rank.error or "did not receive the address of rank 0") for rank in told], UNKNOWN, _ALONE)
     if not found or head is None or head.error:
         return []
     refused = [rank for rank in found if rank.error or rank.silent >= HANGS]

@@ -36,12 +36,12 @@ _THROTTLED = (
     "or leave the node out (--exclude-bad)"
 )
 _STOPPED = (
-    "something stops its processes again and again (cpulimit, a suspended job, a busy host of a virtual machine): "
+    "something stops its processes repeatedly (cpulimit, a suspended job, a busy host of a virtual machine): "
     "leave it out (--exclude-bad)"
 )
 _SLOW_CLOCK = "its cores run slower (heat, power limit, another job's load on the host): leave it out (--exclude-bad)"
 _OTHER_MODEL = "its processors are of another model than most: all ranks wait for it"
-_BUSY = "another job or a process that was left behind runs there: ask for whole nodes (Slurm: --exclusive)"
+_BUSY = "another job or a leftover process runs there: ask for whole nodes (Slurm: --exclusive)"
 _STARVED = "its CPU time is limited, or other processes have it: ask for more cores, or leave it out (--exclude-bad)"
 
 
@@ -111,7 +111,7 @@ def _row(pace: _Pace, count: int) -> list[CheckRow]:
         value = f"other processes have its cores for {waited:.0%} of the time"
         return [CheckRow(pace.node.label, ID, WHAT, value, WARNING, _BUSY)]
     if pace.got < STARVED and count > 2:
-        value = f"waits for a core for {waited:.0%} of the time, and gets {pace.got:.0%} of what other nodes get"
+        value = f"waits for a core for {waited:.0%} of the time, and gets {pace.got:.0%} of the other nodes' CPU time"
         return [CheckRow(pace.node.label, ID, WHAT, value, WARNING, _STARVED)]
     return []
 

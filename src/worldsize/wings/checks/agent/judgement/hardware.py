@@ -32,7 +32,9 @@ def _gpu_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
     if not any(told.values()):
         return []
     rows = [
-        CheckRow(node.label, "same.gpus", "GPUs of all nodes", "not known", UNKNOWN, "the other nodes have told theirs")
+        CheckRow(
+            node.label, "same.gpus", "GPUs of all nodes", "unknown", UNKNOWN, "the other nodes have reported theirs"
+        )
         for node in nodes
         if node.label not in told
     ]

@@ -28,7 +28,7 @@ _SLOW_MBPS = 1000
 
 _NCCL, _GLOO = "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 
-_DIFFERENT_HINT = "ranks go as fast as the slowest node: `ip link show {name}` and `ethtool {name}` on {node}"
+_DIFFERENT_HINT = "all ranks are as slow as the slowest node: `ip link show {name}` and `ethtool {name}` on {node}"
 _SLOW_HINT = "gradients of several GPUs need more: "
 
 
@@ -103,7 +103,7 @@ def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
             if value and answer.interfaces and not _matches(variable, value, answer.interfaces):
                 verdict = BAD if asked.get("backend") == backend else WARNING
                 words = f"{variable}={value} names none of its interfaces: {join_texts(answer.interfaces, 6, ', ')}"
-                hint = f"{variable} is to name an interface that each node has, with an address"
+                hint = f"{variable} must name an interface that each node has, with an address"
                 yield rank, Finding(verdict, words, hint)
 
 

@@ -23,9 +23,9 @@ _USE_NAMES = frozenset(("mpirun", "srun", "deepspeed", "mpi", "horovod"))
 
 _LOOPBACK = ("127.", "::1")
 
-_WRONG_HINT = "mend the line in /etc/hosts of {node}, or its name server: `getent ahosts {name}`"
+_WRONG_HINT = "correct the line in /etc/hosts of {node}, or its name server: `getent ahosts {name}`"
 _MISSING_HINT = "let /etc/hosts or the name server of each node know all nodes; MPI, DeepSpeed and Horovod use names"
-_LOOPBACK_HINT = "gloo listens where the node's own name leads: set GLOO_SOCKET_IFNAME to {interface}"
+_LOOPBACK_HINT = "gloo listens at the address of the node's own name: set GLOO_SOCKET_IFNAME to {interface}"
 
 
 def name_rows(

@@ -38,7 +38,7 @@ def network_rows(cluster: Cluster) -> list[CheckRow]:
         return []
     slow = _slow_nodes(cluster, measured)
     if slow and any(_is_busy(node) for node in measured):
-        return [CheckRow("", ID, WHAT, _span(measured), UNKNOWN, "the nodes' cores are busy, which slows TCP, too")]
+        return [CheckRow("", ID, WHAT, _span(measured), UNKNOWN, "the nodes' cores are busy, which slows TCP as well")]
     return [_slow_row(node, slow[node.node_rank]) for node in measured if node.node_rank in slow] or [
         CheckRow("", ID, WHAT, _span(measured), OK)
     ]

@@ -31,7 +31,7 @@ SLOWER_THAN_OTHERS = 0.25
 
 _NOT_SHARED = "it is not the same file system there: mount it, or choose a directory that all nodes share (runs_dir)"
 _UNTOLD = "the two nodes could not reach each other to agree on a moment"
-_DIFFERENT = "it shows another content: what is mounted there is not the same, or does not keep up with changes"
+_DIFFERENT = "it shows different content: another file system is mounted there, or it does not keep up with changes"
 _STALE_HINT = "file attributes are cached for long (NFS: actimeo, acdirmax): ranks may miss each other's new files"
 _SLOW_HINT = "checkpoints and logs will take long: ask for a faster file system, or write to the node's own disk"
 
@@ -118,7 +118,7 @@ def _late_rows(looks: Sequence[tuple[int, int, Any]], labels: Mapping[int, str])
     for reader, writer, seen in looks:
         delay = number_in(seen, "delay")
         if delay is None:
-            value = f"not known whether it shows the files of {labels[writer]}"
+            value = f"unknown whether it shows the files of {labels[writer]}"
             rows.setdefault(reader, CheckRow(labels[reader], ID, WHAT, value, UNKNOWN, _UNTOLD))
         elif delay > STALE:
             value = f"shows a new file of {labels[writer]} after {delay:.1f} s"

@@ -83,7 +83,7 @@ def _same(nodes: Sequence[CheckedNode], known: Mapping[int, Mapping[str, str]]) 
 
 
 def _unknown(node: CheckedNode) -> CheckRow:
-    return CheckRow(node.label, ID, _WHAT, "not known", UNKNOWN, "other nodes know it: this one was late")
+    return CheckRow(node.label, ID, _WHAT, "unknown", UNKNOWN, "other nodes reported it: this one was late")
 
 
 def _different(

@@ -94,7 +94,7 @@ def _different(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> It
 
 
 def _difference_text(name: str, value: str, difference: Difference, by_rank: Mapping[int, CheckedNode]) -> str:
-    own = f"{name} {value}" if value else f"no {name}"
+    own = f"{name} {value}" if value else f"not a {name}"
     return f"{own}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual or 'none'}"
 
 
@@ -105,7 +105,7 @@ def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list
         lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
         if lacks:
             value = f"not known: {', '.join(sorted(lacks))}"
-            rows.append(CheckRow(node.label, ID, _WHAT, value, UNKNOWN, "other nodes know it: was this one late?"))
+            rows.append(CheckRow(node.label, ID, _WHAT, value, UNKNOWN, "other nodes reported it: was this one late?"))
     return rows
 
 

@@ -21,6 +21,6 @@ def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
     listeners' tokens are told over the network. Raises OSError, and DamagedRun."""
     found = read_rendezvous(RunPaths(context.run_dir, context.attempt))
     if found is None:
-        raise FileNotFoundError("the run's token is not there")
+        raise FileNotFoundError("the run's token is missing")
     greeting.use_token_of_run(found.token)
     return listener.start(order).answer()

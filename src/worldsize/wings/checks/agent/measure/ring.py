@@ -74,5 +74,5 @@ def _receive(into: socket.socket) -> float:
         done += count
     into.close()
     if not done:
-        raise EOFError("the other node sent next to nothing")
+        raise EOFError("the other node sent almost no data")
     return done / max(time.monotonic() - began, 1e-9)

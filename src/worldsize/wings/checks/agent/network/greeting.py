@@ -76,9 +76,9 @@ def _prove(connection: socket.socket, token: str, kind: str, deadline: float) ->
         connection.sendall(b"%s %s %s\n" % (_mac(token, b"ask", nonce, name), nonce, name))
         answer = read_exactly(connection, _MAC, deadline)
     except OSError as error:
-        raise NoProof(f"what listens at {_peer(connection)} does not answer") from error
+        raise NoProof(f"the listener at {_peer(connection)} does not respond") from error
     if not answer:
-        raise NoProof(f"what listens at {_peer(connection)} closed the connection")
+        raise NoProof(f"the listener at {_peer(connection)} closed the connection")
     if not compare_digest(answer, _mac(token, b"answer", nonce, name)):
         raise WrongPeer(f"another program than the check's answers at {_peer(connection)}")
 

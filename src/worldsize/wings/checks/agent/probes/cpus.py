@@ -39,7 +39,7 @@ def _binding_row(context: NodeContext, cores: Cores) -> CheckRow | None:
         return None
     who = f"all {ranks} ranks" if ranks > 1 else f"the rank and its {workers} loader workers"
     value = f"{who} on one core of {cores.online}"
-    hint = "ask for cores: Slurm gives one without --cpus-per-task"
+    hint = "ask for cores: without --cpus-per-task Slurm gives one"
     return context.row("cpu.binding", "the ranks' cores", value, WARNING, hint)
 
 
@@ -58,7 +58,7 @@ def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
     if cores.usable < ranks:
         return f"{usable} for {ranks} rank{'s' * (ranks > 1)}", "ask for at least one core per rank"
     if cores.allowed < asked:
-        return f"{usable} of {asked} that the job asks for", "look at what the scheduler has given: it binds to fewer"
+        return f"{usable} of {asked} that the job asks for", "check the scheduler's allocation: it binds to fewer"
     if cores.quota is not None and cores.quota < _NEARLY * cores.allowed and not _keeps_quota(context, cores.quota):
         value = f"{cores.allowed} are seen, and the control group gives the time of {_number(cores.quota)}"
         return value, "set OMP_NUM_THREADS and num_workers by the quota, or raise the container's limit of cores"

@@ -24,14 +24,14 @@ _FULL_SHARE = 0.95
 _LITTLE, _TINY = 1 << 30, 64 << 20
 _ROOM_FOR_TRIAL = 1 << 20
 _FEW_INODES = 10_000
-_INODES = "files that the run's directory has room for"
+_INODES = "free inodes in the run's directory"
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 _FAILING = frozenset((errno.EIO, errno.ESTALE, errno.ENOTCONN))
 _MENDS = {
     errno.ENOSPC: "free some space there",
     errno.EDQUOT: "your quota is used up: free some space there, or ask for more",
-    errno.EROFS: "the file system is read-only on this node: name another directory, or have it mounted anew",
+    errno.EROFS: "the file system is read-only on this node: name another directory, or have it remounted",
     errno.EACCES: "this user may not write there: change the directory's mode, or name another one",
     errno.ENOENT: "the directory is missing on this node: is its file system mounted?",
 }
@@ -59,7 +59,7 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
         found = Finding(f"{context.run_dir}: 0 free of {space.inodes:,}", BAD, "remove files that are not needed")
         return (_row(context, "files.inodes", _INODES, found),)
     found = judge_space(space) if failed is None else _refusal(context.run_dir, failed)
-    rows = [_row(context, "files.space", "room in the run's directory", found)]
+    rows = [_row(context, "files.space", "free space in the run's directory", found)]
     if failed is None and space.free_inodes:  # with none left, no file could have been made: the number means nothing
         rows.append(_row(context, "files.inodes", _INODES, judge_inodes(space)))
     return rows
@@ -68,7 +68,7 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
 def judge_space(space: Space) -> Finding:
     """Judge the room of a file system on which a small file could be written."""
     if not space.total:
-        return Finding("it can be written; the file system does not tell its size")
+        return Finding("it can be written; the file system does not report its size")
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
     is_short = space.free < _LITTLE and space.free <= space.total * (1 - _FULL_SHARE)
     if is_short or space.free < _TINY:

@@ -50,7 +50,7 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
     if not active:
         return None
     if needs_fabric(context) and _are_closed(context, active):
-        hint = "start the container with --device=/dev/infiniband, or have the module ib_uverbs loaded"
+        hint = "start the container with --device=/dev/infiniband, or load the module ib_uverbs"
         value = f"{_ports_text(active)}, but /dev/infiniband cannot be opened"
         return context.row("fabric.ports", what, value, WARNING, hint)
     return context.row("fabric.ports", what, _ports_text(active), OK)
@@ -85,7 +85,7 @@ def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRo
         return context.row("fabric.gpudirect", what, f"{loaded[0]} is loaded", OK)
     if _has_dmabuf(context):
         return context.row("fabric.gpudirect", what, "by dma-buf", OK)
-    hint = "data goes through the host's memory, and is slower: have nvidia-peermem loaded"
+    hint = "data goes through the host's memory, and is slower: load nvidia-peermem"
     return context.row("fabric.gpudirect", what, "no nvidia-peermem, no dma-buf", WARNING, hint)
 
 
@@ -121,7 +121,7 @@ def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[Fabric
     if context.nodes > 1 and not any(port.layer == "InfiniBand" for port in ports):
         return (
             "no InfiniBand port",
-            "the size has it: use an image with its driver (Ubuntu-HPC), or mount /dev/infiniband",
+            "this machine size has it: use an image with its driver (Ubuntu-HPC), or mount /dev/infiniband",
         )
     if seen and seen < size.gpus <= (asked_number(context.asked, "gpus") or 0):
         return f"{seen} of {size.gpus} GPUs", "the machine has lost GPUs: have it redeployed"

@@ -69,7 +69,7 @@ def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> Check
     slow = [f"GPU {pair[0]}–{pair[1]}: {kind}" for pair, kind in switched.items() if not kind.startswith("NV")]
     if not slow:
         return None
-    hint = "boards with these GPUs connect all of them by NVLink: have the Fabric Manager looked at"
+    hint = "boards with these GPUs connect all of them by NVLink: have the Fabric Manager checked"
     return context.row(_ID, _WHAT, join_texts(slow, 4, ", "), WARNING, hint)
 
 
@@ -81,7 +81,7 @@ def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
         usual = sorted(width for _, width in widths if width)[len(widths) // 2 :][:1]
         narrow = [f"GPU {index}: {width} lanes of PCIe" for index, width in widths if usual and width < usual[0]]
         if narrow and len(widths) > 2 and len(narrow) * 2 < len(widths):
-            hint = f"the others have {usual[0]}: loading data is slower there; have the node looked at"
+            hint = f"the others have {usual[0]}: loading data is slower there; have the node checked"
             return context.row(_ID, _WHAT, join_texts(narrow, 4, ", "), WARNING, hint)
     return None
 

@@ -29,10 +29,10 @@ from worldsize.wings.checks.agent.readers.asked_values import asked_number
 
 _SAYS_NONE = {
     "No devices were found": "the job may use none of the node's GPUs: ask the scheduler for them",
-    "No supported GPUs were found": "the node has none that its driver knows",
-    "communicate with the NVIDIA driver": "the NVIDIA driver is not loaded: have the node mended, or leave it out",
-    "Driver/library version mismatch": "the driver was updated and not loaded again: have the node rebooted",
-    "Driver Not Loaded": "the NVIDIA driver is not loaded: have the node mended, or leave it out",
+    "No supported GPUs were found": "the node has none that its driver supports",
+    "communicate with the NVIDIA driver": "the NVIDIA driver is not loaded: have the node repaired, or leave it out",
+    "Driver/library version mismatch": "the driver was updated but not reloaded: have the node rebooted",
+    "Driver Not Loaded": "the NVIDIA driver is not loaded: have the node repaired, or leave it out",
     "Failed to initialize NVML: Unknown Error": "the container has lost its GPUs: start it again",
     "Failed to initialize NVML: Insufficient Permissions": "this user may not use them: ask the scheduler for GPUs",
 }
@@ -154,4 +154,4 @@ def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
     if amd and amd >= asked:
         return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)
     value = f"{amd} of {asked}: AMD" if amd else other
-    return context.row("gpu.count", _WHAT, value, UNKNOWN, "their number is known for certain of NVIDIA's alone")
+    return context.row("gpu.count", _WHAT, value, UNKNOWN, "their number is certain only for NVIDIA")

@@ -84,10 +84,10 @@ def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
         return None
     if trial.code is None:
         what = f"import {trial.begun}" if trial.begun else "Python"
-        return f"{what} was not over after {LIMIT:.0f} s", UNKNOWN, "is the environment on a slow file system?"
+        return f"{what} had not ended after {LIMIT:.0f} s", UNKNOWN, "is the environment on a slow file system?"
     last = safe_text(trial.last)
     if not trial.python:
-        return f"Python does not start: {last or trial.ending}", BAD, "mend the environment that `environment:` names"
+        return f"Python does not start: {last or trial.ending}", BAD, "fix the environment that `environment:` names"
     value = f"import {trial.begun} ended Python: {trial.ending}" + (f" ({last})" if last else "")
     return value, BAD if trial.code < 0 and trial.code != -signal.SIGKILL else WARNING, _HINT
 
@@ -106,7 +106,7 @@ def _mpi_row(context: NodeContext, is_available: bool) -> CheckRow:
     what = "torch's back end for MPI"
     if is_available:
         return context.row("python.mpi_backend", what, "available", OK)
-    hint = "take the back end gloo or nccl: torch has MPI only where it was built from source with it"
+    hint = "use the back end gloo or nccl: torch has MPI only where it was built from source with it"
     return context.row("python.mpi_backend", what, "torch is built without it", BAD, hint)
 
 

@@ -26,11 +26,11 @@ OUTPUT = "output"
 """How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
 
 _MISSING = frozenset((errno.ENOENT, errno.ENOTDIR))
-_MISSING_HINT = "mount its file system on this node, or put the path right"
+_MISSING_HINT = "mount its file system on this node, or correct the path"
 _MENDS = {
     errno.EACCES: "let this user read it: its mode, or that of a directory above it",
-    errno.ENOTCONN: "the program that mounts it has ended on this node: have it mounted anew",
-    errno.ESTALE: "the file server does not know this node's mount any more: have it mounted anew",
+    errno.ENOTCONN: "the program that mounts it has ended on this node: have it remounted",
+    errno.ESTALE: "the file server no longer knows this node's mount: have it remounted",
 }
 
 
@@ -119,7 +119,7 @@ def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str
 
 def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
     named = f"{key}: {safe_text(path, _LONGEST)}"
-    mount = f"mount {safe_text(state.lacking, _LONGEST)} on this node: it stands in /etc/fstab"
+    mount = f"mount {safe_text(state.lacking, _LONGEST)} on this node: it is in /etc/fstab"
     if state.kind == "missing":
         verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may make the directory itself
         return f"{named} is missing", verdict, mount if state.lacking else _MISSING_HINT

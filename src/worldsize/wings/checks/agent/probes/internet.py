@@ -131,7 +131,7 @@ def _answer(target: Target, connect: Connect, limit: float) -> str:
     except OSError as error:  # of a timeout, too
         return f"no answer within {limit:g} s" if isinstance(error, socket.timeout) else error_words(error)
     except ValueError:  # a name that is none: too long, or with signs that no name has (UnicodeError)
-        return "it is no host's name"
+        return "it is not a host name"
     return ""
 
 

@@ -58,7 +58,7 @@ def use_of(context: NodeContext) -> Use:
 def refused_row(context: NodeContext, failed: OSError, use: Use) -> CheckRow:
     """Return the row where no file can be made there: bad where the job needs one for certain."""
     is_needed = bool(use.workers) or use.nccl
-    hint = "mount a tmpfs there that this user can write to, and free what others have left in it"
+    hint = "mount a tmpfs there that this user can write to, and remove leftover files of other users"
     return context.row(_ID, _WHAT, error_words(failed), BAD if is_needed else WARNING, hint)
 
 

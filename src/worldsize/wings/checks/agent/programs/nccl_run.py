@@ -60,7 +60,7 @@ def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) 
     none."""
     failed = [(number, report) for number, report in reports.items() if report.get("stage") != "done"]
     for number, report in sorted(failed, key=lambda each: "error" not in each[1]):
-        words = report.get("error") or f"was not over in time (it was {report.get('stage') or 'starting'})"
+        words = report.get("error") or f"did not finish in time (it was {report.get('stage') or 'starting'})"
         return {"failure": f"rank {number}: {words}"}
     seconds = max(number_in(report, "seconds") or 0.0 for report in reports.values())
     correct = all(report.get("correct") is True for report in reports.values())

@@ -87,7 +87,7 @@ class RankProgram:
                 _close(pipe)
         report = dict(self.report)
         if code is None:
-            report["error"] = "it hangs in the kernel, and cannot be ended: look at the node's GPUs and file systems"
+            report["error"] = "it hangs in the kernel, and cannot be killed: check the node's GPUs and file systems"
         elif status is None:
             report["silent"] = silent
         elif status != 0 and "error" not in report:

@@ -126,7 +126,7 @@ def main():
     if (lowest, highest) != (expected, expected):
         say(wrong="the sum of all ranks is %d to %d instead of %d" % (lowest, highest, expected))
     elif strange:
-        say(wrong="what rank %d gave did not arrive as it was" % strange[0])
+        say(wrong="the data of rank %d arrived changed" % strange[0])
     say(stage="done", seconds=time.monotonic() - began)
     dist.barrier()
 {_END}"""

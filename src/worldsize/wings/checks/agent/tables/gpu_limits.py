@@ -41,6 +41,6 @@ NOT_JOBS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"
 RESET_FIRST = {
     "Reset": "it must be reset",
     "Reboot": "the node must be rebooted",
-    "Drain P2P": "its traffic with other GPUs must stop, and the node be looked at",
+    "Drain P2P": "its traffic with other GPUs must stop, and the node must be checked",
 }
 """Recovery actions with which nothing new should start, by the words of nvidia-smi."""

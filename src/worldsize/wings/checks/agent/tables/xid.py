@@ -25,7 +25,7 @@ ACTIONS = {
     **dict.fromkeys((FALLEN_OFF, 151, 168), _REBOOT),
     **dict.fromkeys((74, *range(144, 151)), _LINK),
     **dict.fromkeys((54, 81, 125, 157), _REPAIR),
-    154: "what the driver's recovery action says",
+    154: "the driver's recovery action",
 }
 """What a node needs before something new should start on it, for the Xids that ask for anything.
 Others are of programs that made a mistake, or notes."""

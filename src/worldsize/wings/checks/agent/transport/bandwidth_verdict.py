@@ -36,7 +36,7 @@ FAR = 0.25
 
 _WRONG = "leave this node out: a GPU, an NVLink or a driver that computes wrongly spoils every training"
 _ALL_WRONG = "one GPU, NVLink or driver spoils the result of all: check halves of the nodes until it is found"
-_SILENT = "the fabric carried less than NCCL says: see which adapters the row transport.nccl names"
+_SILENT = "the fabric carried less than NCCL reported: see which adapters the row transport.nccl names"
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
@@ -88,7 +88,7 @@ def _why_not(told: Sequence[_Told]) -> str:
     """Return the first failure that says something; that a node is late often follows from another's failure."""
     failures = [(node.label, answer.failure) for node, answer in told if answer.failure]
     telling = [each for each in failures if not each[1].startswith("no answer")] or failures
-    return ": ".join(telling[0]) if telling else "the measurement gave no time"
+    return ": ".join(telling[0]) if telling else "the measurement has no result"
 
 
 def _speed(told: Sequence[_Told], slowest: NodeAnswer, ranks: int) -> CheckRow:
@@ -119,9 +119,9 @@ def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int
 def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
     """Verdict and hint. What goes through host memory may be slow for reasons that nobody can mend."""
     if share < FAR:
-        return WARNING, "see the row transport.nccl first: so little is usual where a slower way was taken"
+        return WARNING, "see the row transport.nccl first: this rate is usual for a slower transport"
     if share < POOR and is_direct:
-        usual = f"fabrics that are right reach {GOOD:.0%}"
+        usual = f"a working fabric reaches {GOOD:.0%}"
         return WARNING, f"{usual}; look for other jobs on the fabric, errors of its links, adapters far from their GPUs"
     return OK, ""
 
@@ -140,7 +140,7 @@ def _against_others(node: CheckedNode, measured: float, value: str, ranks: int, 
     known = published_bandwidth(models.pop(), ranks, 1, mib) if len(models) == 1 else None
     if known is None:
         return _row(value, OK)
-    value = f"{value}, {known.gb_per_s:g} GB/s are published"
+    value = f"{value}, published: {known.gb_per_s:g} GB/s"
     if measured >= known.gb_per_s / 2:
         return _row(value, OK)
     return _row(value, WARNING, f"less than half of what others measured ({known.source}); see the row transport.nccl")

@@ -92,12 +92,12 @@ def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
     """Without a fabric there is no better way than TCP: what is not known does not matter there."""
     fabric = best_kind(active_ports(node.facts))
     if not answer.mpi:
-        hint = answer.mpi_failure or "Open MPI printed nothing that is understood"
-        return Finding("not known", UNKNOWN, hint) if fabric else None
+        hint = answer.mpi_failure or "Open MPI's output was not recognised"
+        return Finding("unknown", UNKNOWN, hint) if fabric else None
     way, words = chosen_way(answer.mpi)
     if not way:
-        verdict, hint = (UNKNOWN, "its lines do not prove the way") if fabric else (OK, "")
-        return Finding(words or "not known", verdict, hint)
+        verdict, hint = (UNKNOWN, "its output does not prove the transport") if fabric else (OK, "")
+        return Finding(words or "unknown", verdict, hint)
     if way == TCP and fabric:
         why, mend = _reason(answer.mpi, fabric)
         because = f", because {why}" if why else ""

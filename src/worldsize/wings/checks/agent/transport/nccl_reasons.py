@@ -33,7 +33,7 @@ _WITHOUT_VERBS = Reason(
 )
 _WITHOUT_DEVICE = Reason(
     "NCCL found no device that it can use",
-    "see that ranks may open /dev/infiniband (a container must be given it) and have the driver's library",
+    "make sure that ranks may open /dev/infiniband (a container must be given it) and have the driver's library",
 )
 
 
@@ -76,7 +76,7 @@ def _by_variable(name: str, summary: NcclSummary, origins: Mapping[str, Any]) ->
     setting = f"{name}={summary.variables[name]}"
     if origins.get(name) == JOB:
         return Reason(f"{setting} is set by the job", f"remove {name} from the job")
-    mend = f"unset {name}, or set it otherwise in the job" if origins.get(name) else f"unset {name}"
+    mend = f"unset {name}, or set it differently in the job" if origins.get(name) else f"unset {name}"
     return Reason(f"{setting}{origin_words(name, origins)}", mend)
 
 

@@ -21,7 +21,7 @@ from worldsize.wings.checks.agent.transport.ports import EFA, OMNI_PATH, ROCE, P
 ROW_ID = "transport.nccl"
 _WHAT = "what NCCL chose"
 _NO_REASON = Reason(
-    "", "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET,ENV in the job, and read what NCCL says of NET/IB"
+    "", "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET,ENV in the job, and read NCCL's lines about NET/IB"
 )
 _MANY_EFA = 4
 """Instances with fewer have one adapter of some 100 Gb/s at most, which sockets come near to."""
@@ -66,10 +66,10 @@ def is_tcp(summary: NcclSummary) -> bool:
 
 def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> Finding:
     if answer.nccl is None:
-        return Finding("not known", UNKNOWN, answer.failure or "NCCL printed nothing that is understood")
+        return Finding("unknown", UNKNOWN, answer.failure or "NCCL's output was not recognised")
     case = _Case(node, answer, answer.nccl, count)
     found = (rule(case) for rule in (_network, _host_memory, _no_gdr, _right))
-    unknown = Finding("not known", UNKNOWN, answer.failure or "NCCL's lines do not say which way it took")
+    unknown = Finding("unknown", UNKNOWN, answer.failure or "NCCL's output does not show the transport")
     return next(filter(None, found), unknown)
 
 
@@ -182,7 +182,7 @@ def _inside(summary: NcclSummary) -> str:
 
 
 def _interface(summary: NcclSummary) -> str:
-    return ", ".join(summary.interfaces[:4]) or "an interface that it does not name"
+    return ", ".join(summary.interfaces[:4]) or "an unnamed interface"
 
 
 def _names(ports: Sequence[Port]) -> str:

@@ -14,7 +14,7 @@ from worldsize.wings.checks.script.request import ScriptFinding
 ID = "script.address"
 _LOOPBACK = r"(tcp://)?(localhost|127(\.\d+){3}|\[?::1\]?)(:\d*)?(/\S*)?$"
 _USES_VARIABLES = ("init_process_group", "init_distributed", "init_device_mesh")
-_WAIT = "the ranks of the other nodes would wait for a rank 0 of their own"
+_WAIT = "the ranks of the other nodes would wait for their own rank 0"
 
 
 def fixed_addresses(program: Program) -> Iterator[ScriptFinding]:
@@ -51,10 +51,10 @@ def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
                 continue
             node = argument(call, keyword, place)
             if node is not None and _is_loopback(program, node) and program.flow.is_always(call):
-                hint = "leave the address out: the run's is in MASTER_ADDR and MASTER_PORT, which it then takes"
+                hint = "leave the address out: it then uses MASTER_ADDR and MASTER_PORT, which the run sets"
                 if names == ("initialize",):
                     hint = "call jax.distributed.initialize() without arguments"
-                yield program.finding(ID, call, f"the ranks are to meet at the loopback address: {_WAIT}", BAD, hint)
+                yield program.finding(ID, call, f"the ranks would meet at the loopback address: {_WAIT}", BAD, hint)
 
 
 def _reads_variables(program: Program) -> bool:

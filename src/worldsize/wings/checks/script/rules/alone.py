@@ -48,17 +48,20 @@ def separate_trainings(program: Program) -> Iterator[ScriptFinding]:
     if found is None or _is_optional(program, found[0]):
         return
     call, framework = found
-    what = f"{program.world_size} separate trainings would run: nothing here shares the work among the ranks"
+    what = f"{program.world_size} separate trainings would run: nothing here divides the work among the ranks"
     hint = _hint(framework)
     if program.flow.calls("DataParallel"):
-        what = f"{what}; DataParallel knows the GPUs of one process alone"
+        what = f"{what}; DataParallel uses the GPUs of one process only"
     verdict = WARNING if program.request.distribution in ("", "none", "mpi") else BAD
     yield program.finding(ID, call, what, verdict, hint)
 
 
 def _hint(framework: str) -> str:
     if framework == "torch":
-        return "`--data-parallel` makes one of them; or use DistributedDataParallel with `distribution: type: pytorch`"
+        return (
+            "`--data-parallel` makes them one training; or use DistributedDataParallel with `distribution: "
+            "type: pytorch`"
+        )
     if framework == "jax":
         return (
             "call jax.distributed.initialize() and shard the batch, with `distribution: type: jax`; or ask for one rank"

@@ -13,7 +13,7 @@ from worldsize.wings.checks.script.request import ScriptFinding
 
 ID = "script.not_distributed"
 _SEVERAL_WORKERS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy", "CollectiveAllReduceStrategy")
-_ENVIRONMENT_HINT = "give Trainer num_nodes={nodes} and devices={ranks}, as the job has them"
+_ENVIRONMENT_HINT = "set num_nodes={nodes} and devices={ranks}, as the job has them"
 
 
 def wrong_distributions(program: Program) -> Iterator[ScriptFinding]:
@@ -85,7 +85,7 @@ def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
     """MirroredStrategy is for the GPUs of one process."""
     for call in program.flow.calls("MirroredStrategy"):
         if program.index.full_name(call.func).startswith("tensorflow.") and program.flow.is_always(call):
-            what = f"{program.world_size} separate trainings would run: MirroredStrategy knows one process alone"
+            what = f"{program.world_size} separate trainings would run: MirroredStrategy uses one process only"
             hint = "use tf.distribute.MultiWorkerMirroredStrategy with `distribution: type: tensorflow`"
             yield program.finding(ID, call, what, BAD, hint)
             return
@@ -142,6 +142,6 @@ def _torchrun(program: Program) -> Iterator[ScriptFinding]:
         return
     if "standalone" not in command.options and command.options.get("nnodes", "1") not in ("1", "1:1"):
         return
-    what = f"{request.nodes} separate trainings would run: the command's torchrun knows one node alone"
+    what = f"{request.nodes} separate trainings would run: the command's torchrun uses one node only"
     hint = "leave torchrun out of the command, with `distribution: type: pytorch`: the ranks are started without it"
     yield ScriptFinding(ID, "", 0, what, BAD, hint)

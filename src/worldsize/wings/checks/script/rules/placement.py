@@ -29,8 +29,8 @@ def global_devices(program: Program) -> Iterator[ScriptFinding]:
             continue
         last = program.world_size - 1
         of = f" of a node with {gpus_text(gpus)}" if gpus else ", counted over all nodes"
-        what = f"the global rank is taken as the GPU's number: rank {last} would ask for cuda:{last}{of}"
-        hint = 'take the local rank: int(os.environ["LOCAL_RANK"])'
+        what = f"the global rank is used as the GPU's number: rank {last} would ask for cuda:{last}{of}"
+        hint = 'use the local rank: int(os.environ["LOCAL_RANK"])'
         yield program.finding("script.device", node, what, BAD if gpus else WARNING, hint)
         return
 
@@ -100,7 +100,7 @@ def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
         what = f"{program.ranks_per_node} processes on each node for {gpus_text(gpus)}"
         hint = f"ask for {gpus} per node: `process_count_per_instance: {gpus}`"
         if started is not None and started > 1:
-            hint = f"say --nproc_per_node={gpus}"
+            hint = f"use --nproc_per_node={gpus}"
         file = program.index.modules[0].path if started is None else ""
         yield ScriptFinding("script.processes", file, 1 if file else 0, what, verdict, hint, refused=verdict == BAD)
 
@@ -141,7 +141,7 @@ def _spawning(program: Program) -> Iterator[ScriptFinding]:
         count = argument(call, "nprocs", 2)
         if count is None or integer(count) == 1 or not _meets_others(program, argument(call, "fn", 0)):
             continue
-        what = f"each of the {ranks} ranks on a node would start processes of its own by mp.spawn"
+        what = f"each of the {ranks} ranks on a node would start its own processes by mp.spawn"
         hint = "ask for one rank per node, or call the function itself with the rank from LOCAL_RANK"
         yield program.finding("script.processes", call, what, BAD, hint)
         return

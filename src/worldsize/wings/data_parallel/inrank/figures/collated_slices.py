@@ -49,8 +49,8 @@ class CollatedSlices:
             self._dims[key] = likely
         elif len(dims) > 1 and key not in self._dims:
             self._training.show_notice(
-                f"{user_place()}: the samples of a batch, {local} in a slice, are taken to lie in dimension {dims[0]} "
-                f"of what collate_fn has made in the shape {tuple(tensor.shape)}"
+                f"{user_place()}: the samples of a batch, {local} in a slice, are assumed to be in dimension "
+                f"{dims[0]} of collate_fn's result of shape {tuple(tensor.shape)}"
             )
         elif len(dims) == 1:
             self._dims[key] = dims[0]

@@ -47,8 +47,8 @@ class Exchange:
         rows = [row.tolist() for row in self._gather(torch.tensor(head, dtype=torch.float64))]
         if any(row[:2] != rows[0][:2] for row in rows):
             raise refusal(
-                "the ranks ask for figures of the whole batch at different lines",
-                "what decides whether a figure is taken must be the same on all ranks",
+                "the ranks need values of the whole batch at different lines",
+                "the condition for computing a value must be the same on all ranks",
             )
         found = [row[2 : 2 + len(first)] for row in rows]
         if len(numbers) > _FIRST:

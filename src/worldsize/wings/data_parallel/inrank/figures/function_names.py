@@ -60,7 +60,7 @@ PRODUCTS = frozenset((
     "conv_transpose2d", "conv_transpose3d", "cdist", "gather", "index_select", "rmatmul", "chain_matmul", "multi_dot",
     "scaled_dot_product_attention", "layer_norm", "group_norm", "batch_norm", "instance_norm", "prelu",
 ))  # fmt: skip
-"""In these the arguments do not go together row by row."""
+"""In these the arguments cannot be combined row by row."""
 
 ALONG = {
     "softmax": 1, "log_softmax": 1, "cumsum": 1, "cumprod": 1, "cummax": 1, "cummin": 1, "logcumsumexp": 1, "sort": 1,

@@ -26,7 +26,7 @@ class _Samples:
         frame = sys._getframe(1)
         if is_user_code(frame.f_code.co_filename):
             self.training.show_notice(
-                f"{frame.f_code.co_filename}:{frame.f_lineno}: the samples gone through here are those of rank 0"
+                f"{frame.f_code.co_filename}:{frame.f_lineno}: the samples iterated here are those of rank 0"
             )
         return super().__iter__()  # type: ignore[misc]
 
@@ -83,7 +83,7 @@ class Lengths:
             return made
         if type(data).__module__ == "numpy" and getattr(data, "shape", ())[:1] == (local,):
             self._training.show_notice(
-                f"{user_place()}: the batch has NumPy arrays: what is counted in them is of rank 0's slice"
+                f"{user_place()}: the batch has NumPy arrays: values computed from them are from rank 0's slice"
             )
         if type(data) in (list, tuple):
             return type(data)(self.with_lists(each, local, total) for each in data)

@@ -47,7 +47,7 @@ class Reading:
         return found.requires_grad_() if wants else found
 
     def name_line(self) -> None:
-        self._training.show_notice(f"{user_place()}: the figure taken here is of rank 0's slice of the batch")
+        self._training.show_notice(f"{user_place()}: the value computed here is from rank 0's slice of the batch")
 
     def size(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         """`x.size()`, `x.shape`, `len(x)`, `x.numel()`"""

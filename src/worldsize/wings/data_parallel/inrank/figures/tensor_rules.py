@@ -173,7 +173,9 @@ class TensorRules:
         found = read or Part(kind or SUM)
         of_all = found.kind == WEIGHTED and len(call.args) > 1 and float(found.weight) == product(call.args[1].shape)
         if part.padded and (found.kind == MEAN or of_all):
-            self._training.show_notice(f"{user_place()}: a mean over places that are padded in each slice of the batch")
+            self._training.show_notice(
+                f"{user_place()}: a mean over padded positions, which differ in each slice of the batch"
+            )
         if found.kind == SUM and result.grad_fn is not None:
             result.grad_fn.metadata[IS_SUM] = True
         return self._table.put(result, found)

@@ -112,6 +112,8 @@ class WholeBatch:
                 self._table.put(each, read)
                 continue
             if each.requires_grad and each.dim() == 0:
-                self._training.show_notice(f"{user_place()}: the loss is of each rank's slice, and their mean is taken")
+                self._training.show_notice(
+                    f"{user_place()}: the loss is computed from each rank's slice, and the mean of these is used"
+                )
             self._table.put(each, Part(OPEN))
         return result

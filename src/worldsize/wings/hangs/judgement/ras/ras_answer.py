@@ -92,14 +92,14 @@ def _json_answer(text: str) -> Answer:
         try:
             value = json.loads(_LACKING_COMMA.sub(r"\1,\2", text))
         except (ValueError, RecursionError):
-            return _faulty("is not whole")
+            return _faulty("is incomplete")
     said = value.get("communicators") if isinstance(value, dict) else None
     if not isinstance(said, list) or "ras" not in value:
-        return _faulty("is no report of RAS")
+        return _faulty("is not a report of RAS")
     try:
         return _answer(tuple(map(_communicator, said)))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return _faulty("holds what no report of RAS does")
+        return _faulty("has content that no report of RAS has")
 
 
 def _communicator(value: Any) -> Communicator:
@@ -139,10 +139,10 @@ def _answer(communicators: tuple[Communicator, ...], dead: Iterable[tuple[str, i
 def _text_answer(text: str) -> Answer:
     """A report is whole where it has come to its last heading, and the line after that."""
     if "Job summary" not in text:
-        return _faulty("is no report of RAS")
+        return _faulty("is not a report of RAS")
     _, found, warnings = text.partition("\nWarnings\n========")
     if not found or not warnings.endswith("\n"):
-        return _faulty("is not whole")
+        return _faulty("is incomplete")
     lines = text.splitlines()
     processes = {(match[2], int(match[1])) for match in map(_DEAD.search, lines) if match}
     communicators, state = [], _TextState("", {}, {}, {})

@@ -56,16 +56,16 @@ def ras_findings(text: str, processes: Sequence[RankProcess]) -> list[Finding]:
     foreign = sorted(process for process in answer.processes if process not in ranks)
     if foreign:
         host, pid = foreign[0]
-        words = f"process {pid} on {host}, which is not of this run"
+        words = f"process {pid} on {host}, which does not belong to this run"
         return [told(RAS, f"the answer names {words}: it may be another job's, and is not used")]
     if not answer.processes:
-        return [told(RAS, "the answer names no process, so that nobody knows whose it is")]
+        return [told(RAS, "the answer names no process, so its job is unknown")]
     lost = _lost_finding(answer, ranks, processes)
     found = _findings([each for known in answer.communicators for each in _differences(known, ranks)])
     named = [each for each in found if each.kind is not None]
     if lost is not None:
         return [lost]
-    return named or found or [told(RAS, "all ranks have launched as many operations")]
+    return named or found or [told(RAS, "all ranks have launched equally many operations")]
 
 
 def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]) -> dict[tuple[str, int], int]:
@@ -125,7 +125,7 @@ def _findings(differences: Sequence[_Difference]) -> list[Finding]:
     ahead = {rank for each in differences for rank in each.ahead}
     if any(each.others > len(each.ahead) for each in differences) and len({each.behind for each in differences}) > 1:
         words = (f"{ranks_text(each.behind)} in {each.kind}" for each in differences if each.behind)
-        return [told(RAS, f"behind are {', '.join(words)}; the answer does not name who waits where")]
+        return [told(RAS, f"behind are {', '.join(words)}; the answer does not name the waiting ranks")]
     found = []
     for each in differences:
         if not each.behind:

@@ -40,7 +40,7 @@ def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
         line = _line(dump._replace(entries=_newest(dump.entries, count)))
         if len(line) <= most:
             return line
-    return _line(Dump(dump.rank, (), {}, False, dump.taken, dump.fault or "has too many groups to be told"))
+    return _line(Dump(dump.rank, (), {}, False, dump.taken, dump.fault or "has too many groups to report"))
 
 
 def parse_dump_line(line: str | bytes) -> Dump | None:
@@ -155,7 +155,7 @@ def _entry(call: Any, texts: Sequence[str]) -> Entry:
 def _of_table(texts: Sequence[str], place: Any) -> str:
     number = plain_number(place)
     if number < 0:
-        raise ValueError("no place in the table of texts")
+        raise ValueError("not a place in the table of texts")
     return texts[number]
 
 
@@ -177,7 +177,7 @@ def _members(value: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
             first, _, last = span.partition("-")
             start, end = parse_digits(first), parse_digits(last or first)
             if start is None or end is None or not start <= end < start + room:
-                raise ValueError("no span of ranks")
+                raise ValueError("not a span of ranks")
             ranks += range(start, end + 1)
             room -= end + 1 - start
         found[plain_text(name)] = tuple(ranks)

@@ -130,7 +130,7 @@ def merged_dumps(first: Dump, second: Dump) -> Dump:
 def _dump(value: Any, rank: int, taken: float | None) -> Dump:
     entries = value.get("entries") if isinstance(value, dict) else None
     if not isinstance(entries, list):
-        raise NotReadable("is no dump of the Flight Recorder")
+        raise NotReadable("is not a dump of the Flight Recorder")
     if len(entries) > _MOST_ENTRIES:
         raise NotReadable("has too many entries")
     known = [each for each in entries if isinstance(each, dict)]

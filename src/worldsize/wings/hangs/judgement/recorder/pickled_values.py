@@ -58,7 +58,7 @@ class _Reader:
                 return self._stack.pop()
             step = steps.get(code)
             if step is None:
-                raise NotReadable("holds more than plain values")
+                raise NotReadable("contains more than plain values")
             step(self)
 
     def take(self, count: int) -> bytes:
@@ -81,7 +81,7 @@ class _Reader:
     def long(self) -> None:
         size = self.take(1)[0]
         if size > _LONGEST_NUMBER:
-            raise NotReadable("holds a number that is too long")
+            raise NotReadable("contains a number that is too long")
         self._stack.append(int.from_bytes(self.take(size), "little", signed=True))
 
     def mark(self) -> None:

@@ -80,11 +80,11 @@ def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
     if not readable:
         return [told(RECORDER, "no dump can be read" + remark)]
     if _have_moved(readable):
-        return [told(RECORDER, "ranks went on while the dumps were taken" + remark)]
+        return [told(RECORDER, "ranks continued while the dumps were written" + remark)]
     ends = Ends(readable)
     problems = [found for found in (_problem(group, ends) for group in groups_of(readable, world_size)) if found]
     if not problems:
-        return [told(RECORDER, "no call that some ranks wait in is recorded" + remark)]
+        return [told(RECORDER, "no call that ranks wait in is recorded" + remark)]
     blocked = _blocked(problems, readable, ends)
     findings = [_finding(problem, blocked[index], remark) for index, problem in enumerate(problems)]
     named = [each for each in findings if each.kind is not None] or _other_order(
@@ -185,11 +185,11 @@ def _finding(problem: _Problem, blocked: set[int], remark: str) -> Finding:
         odd, others, entered = tuple(rank for rank in problem.odd if rank not in blocked), problem.stuck, ""
         text = f"{ranks_text(odd or problem.odd)} did not enter {title}, {ranks_text(others)} did"
         if problem.left:
-            return told(RECORDER, f"{text} and {ranks_text(problem.left)} went on{remark}")
+            return told(RECORDER, f"{text} and {ranks_text(problem.left)} continued{remark}")
         if not odd:
             return told(RECORDER, f"{text}; {ranks_text(problem.odd)} wait elsewhere{remark}")
     if problem.kind != NOT_ENTERED and blocked:
-        return told(RECORDER, f"{text}; {ranks_text(blocked)} wait elsewhere, too{remark}")
+        return told(RECORDER, f"{text}; {ranks_text(blocked)} wait elsewhere as well{remark}")
     if not is_minority(odd, others, unseen) or (problem.kind == OTHER_CALL and len(problem.entries) == 2):
         unclear = told(RECORDER, f"{text}: {against_text(odd, others, unseen)}{remark}")
         alone = problem.kind == NOT_ENTERED and is_minority(others, odd, unseen)

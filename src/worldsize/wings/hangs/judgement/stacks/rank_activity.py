@@ -125,7 +125,7 @@ def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple
     if "t" in states:
         return HELD, "a debugger holds it"
     if "T" in states:
-        return (STOPPED, "") if len(states) == 1 else (MOVES, "somebody has stopped it or let it go on just now")
+        return (STOPPED, "") if len(states) == 1 else (MOVES, "it was stopped or continued just now")
     seconds = last.time - first.time
     if first.pid != last.pid:
         return MOVES, "it is another process"
@@ -139,7 +139,7 @@ def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple
     if wait.kind in (*FOR_ALL, START) and inside is None:
         return _activity_in_call(samples, wait)
     if change in (MOVED, ELSEWHERE):
-        return WAKES, "it goes from line to line"
+        return WAKES, "it moves from line to line"
     sleeps = wait.kind == SLEEP or "hrtimer_nanosleep" in (first.wait_channel, last.wait_channel)
     if _woken(first, last) > _expected(seconds) and not sleeps:
         return WAKES, "it has waited more than once"
@@ -151,7 +151,7 @@ def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
     first, last = samples.first, samples.last
     former = wait_of_rank(first)
     if (former.kind, former.call, line_of(former.user_frame)) != (wait.kind, wait.call, line_of(wait.user_frame)):
-        return MOVES, "it has come to another call"
+        return MOVES, "it has reached another call"
     if wait.kind == START:
         return MEETS, ""
     seconds = last.time - first.time
@@ -237,9 +237,9 @@ def _activity_of_children(samples: Samples, wait: Wait) -> tuple[str, str] | Non
         if share is not None and share >= COMPUTING:
             return COMPUTES, f"a child ({each.command}) computes"
         if known.state != each.state and "T" in (known.state, each.state):
-            return MOVES, "somebody has stopped a child or let it go on just now"
+            return MOVES, "a child was stopped or continued just now"
         if wait.kind in FOR_CHILDREN and _child_goes_on(known, each):
-            return WAKES, f"a child ({each.command}) goes on"
+            return WAKES, f"a child ({each.command}) continues"
     return None
 
 

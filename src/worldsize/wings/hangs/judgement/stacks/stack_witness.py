@@ -117,7 +117,7 @@ def judge_stacks(
     if working:
         return StackJudgement(True, _working_text(working, looks), (), groups, summary)
     if not activities(looks, WAITS, WAKES, MEETS, STANDS, STOPPED, COMPUTES, AT_DEVICE):
-        return StackJudgement(True, "no stack of a rank is known", (), groups, summary)
+        return StackJudgement(True, "no rank's stack is known", (), groups, summary)
     if all(each.activity in (STOPPED, UNSEEN) for each in looks.values()):
         return StackJudgement(True, "all ranks are stopped, as those of a suspended job are", (), groups, summary)
     at_work = [rank for rank, each in looks.items() if each.work is not None and each.activity != STOPPED]
@@ -243,7 +243,7 @@ def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapp
     shown = [f"{_waits(each)} in {_wait_text(looks[each[0]])}" for each in sorted(groups.values(), key=len)]
     text = "; ".join(shown)
     if len(groups) == 1:
-        return told(STACKS, f"all ranks that are left wait in {_wait_text(looks[ranks[0]])}")
+        return told(STACKS, f"all remaining ranks wait in {_wait_text(looks[ranks[0]])}")
     usual = max(groups.values(), key=len)
     odd = tuple(rank for rank in ranks if rank not in usual)
     if ended or not is_minority(odd, usual, unseen) or len({_call(looks[rank]) for rank in odd}) > 1:

@@ -32,7 +32,7 @@ def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> 
     try:
         return make_store(root, root, store_uri)
     except OSError as error:
-        tell(f"{root}: {error.strerror}: nothing of MLflow's is kept")
+        tell(f"{root}: {error.strerror}: MLflow's log is not kept")
         return make_store(private_root(), root, store_uri)
 
 

@@ -38,7 +38,7 @@ def list_images(directory: str) -> list[tuple[str, int]]:
         found = []
         stop(f"--data {directory}: {error.strerror} on {os.uname().nodename}")
     if not found:
-        stop(f"--data {directory}: no image in it; it is to have a directory per class: DIR/CLASS/NAME.jpg")
+        stop(f"--data {directory}: no image in it; it must have a directory per class: DIR/CLASS/NAME.jpg")
     if len(classes) > 1000:
         stop(f"--data {directory}: {len(classes)} classes, and the network has 1,000 outputs")
     return found

@@ -22,7 +22,7 @@ VERSION = 1
 def check_loss(loss: float) -> None:
     """End this rank where the training has gone astray: then its steps are no measure."""
     if not math.isfinite(loss):
-        stop(f"the loss is {loss}: the training diverged, and its speed is no figure; try --precision fp32")
+        stop(f"the loss is {loss}: the training diverged, and its speed is not valid; try --precision fp32")
 
 
 def write_report(

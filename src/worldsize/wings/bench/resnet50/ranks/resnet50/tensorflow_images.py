@@ -35,7 +35,7 @@ def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[in
     """Return an endless iterator of decoded batches of this rank's images. `world`: rank, and ranks."""
     files = [each for each in list_images(directory) if each[0].lower().endswith((".jpg", ".jpeg"))]
     if not files:
-        stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured with those alone")
+        stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured only with those")
     rank, ranks = world
     mine = files[rank % len(files) :: ranks]
     data = tf.data.Dataset.from_tensor_slices(([path for path, _ in mine], [label for _, label in mine]))
