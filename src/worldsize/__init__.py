@@ -1,8 +1,8 @@
-"""worldsize: a training script, from one process to a cluster.
+"""worldsize: training scripts, from one process to a cluster.
 
 Submit a job
-    A job is made by `command()`, or read from a file by `load_job()`. `submit()` starts it and returns a Run at once,
-    which goes on when this Python ends.
+    `command()` creates a job, or `load_job()` reads it from a file. `submit()` starts the job and returns a Run at
+    once. The run continues after this Python process exits.
 
         from worldsize import PyTorchDistribution, command, submit
 
@@ -10,24 +10,24 @@ Submit a job
                       distribution=PyTorchDistribution(process_count_per_instance=4), instance_count=2, compute="local")
         run = submit(job)
         print(run.wait(check=True))             SUCCEEDED; RunFailed for any other end
-        print(run.outputs.path)                 what the command has written into ./outputs
+        print(run.outputs.path)                 the directory of the files that the command wrote into ./outputs
 
-    Several runs of one job are a RunArray, a sequence of them:
+    Several runs of one job are a RunArray, a sequence of runs:
 
         runs = submit(job, matrix={"lr": [0.1, 0.01]})
 
 Look at a run
-    `open_run()` opens the latest run that was started from this directory, `open_run(id)` any other.
+    `open_run()` opens the latest run that was started from this directory. `open_run(id)` opens any other run.
 
         run = open_run()
         run.status                              "RUNNING": the names are those of RunState
-        run.logs(rank=0)                        what rank 0 has written
+        run.logs(rank=0)                        the text that rank 0 has written
         run.cancel()
 
 Inside a script
-    `rank_info()` tells a rank its number and the world's size, `once_per_node()` has one rank of each node do what all
-    of its ranks need, `log()` keeps values, and `shard()` gives a rank its part of a batch. Outside a run they work as
-    on one rank of one.
+    `rank_info()` returns the number of this rank and the world size. `once_per_node()` lets one rank of each node do
+    work that all ranks of the node need. `log()` records values. `shard()` returns a rank's part of a batch. Outside
+    a run these functions behave as on the only rank of a run.
 
         from worldsize import log, once_per_node, rank_info
 
@@ -37,11 +37,11 @@ Inside a script
         log({"train/loss": loss}, step=step)
 
 Errors
-    Each is a WorldsizeError: one sentence that says what is wrong, where, and how to mend it. UsageError, one of them,
-    means that nothing has been created.
+    Every error is a WorldsizeError: one sentence that states what is wrong, where it is, and how to fix it. The
+    subclass UsageError means that nothing has been created.
 
-Each name is loaded when it is first used: importing worldsize costs next to nothing. `worldsize.entities` and
-`worldsize.constants` have further names of Azure's modules so called, for command jobs.
+Each name is imported when it is first used, so importing worldsize takes almost no time. `worldsize.entities` and
+`worldsize.constants` contain further names for command jobs, from Azure's modules of these names.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ _HOMES = {
 
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
-if not TYPE_CHECKING:  # to a type checker a name that is not above does not exist
+if not TYPE_CHECKING:  # hidden from type checkers, so that they report names that are not listed above
 
     def __getattr__(name: str) -> object:
         if name == "__version__":

@@ -1,4 +1,4 @@
-"""`python -m worldsize`: the command line."""
+"""Entry point of `python -m worldsize`: the command line."""
 
 from worldsize.cli.main import run
 

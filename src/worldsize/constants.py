@@ -16,7 +16,7 @@ _HOMES = {
 
 __all__ = [*_HOMES]  # noqa: PLE0604
 
-if not TYPE_CHECKING:  # to a type checker a name that is not above does not exist
+if not TYPE_CHECKING:  # for a type checker only the names above exist
 
     def __getattr__(name: str) -> object:
         from worldsize.registry import load_name

@@ -1,7 +1,7 @@
 """The names of `azure.ai.ml.entities` that a command job needs, each loaded when it is first used.
 
-Azure's names for computes, workspaces, models and datastores can be imported too, since samples do; making one raises
-UsageError, which says what there is instead.
+Azure's names for computes, workspaces, models and datastores can be imported too, since samples do so. Creating one
+raises UsageError, which names the alternative.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _HOMES = {
 
 __all__ = [*_HOMES]  # noqa: PLE0604
 
-if not TYPE_CHECKING:  # to a type checker a name that is not above does not exist
+if not TYPE_CHECKING:  # for a type checker only the names above exist
 
     def __getattr__(name: str) -> object:
         from worldsize.registry import load_name

@@ -1,6 +1,7 @@
-"""Parts of worldsize that other packages bring: computes, launchers, distributions, by the entry points of a group.
+"""Parts of worldsize that other packages provide: computes, launchers and distributions, found by the entry points of a
+group.
 
-Looking for them takes longer than a whole short run, so only a name that worldsize itself does not know is looked up.
+The search takes longer than a whole short run, so only a name that worldsize itself does not know is looked up.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class ExternalPart(NamedTuple):
-    """What may be another package's: the name of an entry point in a group, and what it is called in messages.
-
-    error, where  of what is raised: one sentence that names the packages
-    """
+    """A part that another package may provide: the `name` of an entry point in a `group`, and `what` it is called in
+    messages. `error` and `where` are the class and the place of the errors that are raised. Each error is one sentence
+    that names the packages."""
 
     group: str
     name: str
@@ -34,10 +34,10 @@ class ExternalPart(NamedTuple):
     where: str | None = None
 
     def load(self, needed: Sequence[str] = ()) -> Any:
-        """Return the object that a package brings under this name; None where no package does.
+        """Return the object that a package provides under this name; None if no package does.
 
-        Raises `error` where two bring the name, or where the one's object cannot be loaded, whatever it raises, or
-        lacks an attribute that is `needed`.
+        Raise `error` if two packages provide the name, if the object cannot be loaded, regardless of what that raises,
+        or if it lacks an attribute in `needed`.
         """
         found = self._found()
         if not found:
@@ -47,7 +47,7 @@ class ExternalPart(NamedTuple):
             raise self.error(what, self.where, "uninstall one")
         try:
             loaded = found[0].load()
-        except BaseException as cause:  # whatever a package raises, SystemExit too, is an error of that package
+        except BaseException as cause:  # any exception of a package, SystemExit too, is an error of that package
             raise self._failure("cannot be loaded", cause) from cause
         missing = [each for each in needed if not hasattr(loaded, each)]
         if missing:
@@ -57,8 +57,11 @@ class ExternalPart(NamedTuple):
     def call(
         self, function: str, make: Callable[[], Any], is_right: Callable[[Any], bool] | None = None, wanted: str = ""
     ) -> Any:
-        """What `make`, code of the package, returns, which is `function` in messages. Raises `error` for whatever it
-        raises that is no error of worldsize's, and where what it returns is not right: not what is `wanted`."""
+        """Call `make`, code of the package, and return its result. `function` is its name in messages.
+
+        Raise `error` if it raises an exception that is no error of worldsize's, or if `is_right` rejects the result,
+        which should be `wanted`.
+        """
         try:
             made = make()
             right = is_right is None or is_right(made)
@@ -71,13 +74,14 @@ class ExternalPart(NamedTuple):
         return made
 
     def problem(self, what: str) -> WorldsizeError:
-        """Return the error that says this of the part, with its packages."""
+        """Return the error with the text `what` about the part and its packages."""
         packages = " and ".join(map(_package_text, self._found()))
         whose = f" of {packages}" if packages else ""
         return self.error(f"{self.what} {self.name}{whose} {what}", self.where)
 
     def _failure(self, what: str, cause: BaseException) -> WorldsizeError:
-        """Return the error for what a package's code raised. An interrupt is raised again."""
+        """Return the error for an exception that a package's code raised. Raise KeyboardInterrupt again if the
+        exception is one."""
         if isinstance(cause, KeyboardInterrupt):
             raise cause
         return self.problem(f"{what}: {error_text(cause)}")
@@ -87,7 +91,7 @@ class ExternalPart(NamedTuple):
 
 
 def entry_point_names(group: str) -> tuple[str, ...]:
-    """Return the names that installed packages give to what they bring, each once."""
+    """Return the names under which installed packages provide parts of this group, each once."""
     return tuple(dict.fromkeys(point.name for point in _entry_points(group, tuple(sys.path))))
 
 
@@ -99,14 +103,14 @@ def _value_text(value: object) -> str:
 
 
 def _package_text(point: EntryPoint) -> str:
-    """Name and version, and the object: `toy-compute 1.0 (toy_compute.module)`."""
+    """Return the name and version of the package, and the object: `toy-compute 1.0 (toy_compute.module)`."""
     package = point.dist
     return f"{package.name} {package.version} ({point.value})" if package is not None else point.value
 
 
 @lru_cache
 def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of the group whose names can stand in a file and in a path."""
+    """Return the entry points of the group whose names can be used in a file and in a path."""
     from importlib.metadata import entry_points
 
     return tuple(point for point in entry_points(group=group) if _NAME.fullmatch(point.name))

@@ -1,20 +1,20 @@
-"""Every error that worldsize raises on purpose.
+"""The errors that worldsize raises on purpose.
 
 WorldsizeError                  exit 1
-├── UsageError                  exit 2   the user's words, files or configuration are at fault; nothing was created
-│   ├── JobError                         a job: file, line, YAML path, what was expected, the mend
+├── UsageError                  exit 2   the user's words, files or configuration are wrong; nothing was created
+│   ├── JobError                         a job: file, line, YAML path, what was expected, the fix
 │   ├── ConfigError                      worldsize.toml: file, line, key
 │   ├── NotFound                         a run, compute or path that does not exist
-│   └── PreflightError                   what would go wrong with a run, all of it
+│   └── PreflightError                   everything that would go wrong with a run
 ├── PlanError                   exit 2   the job and the compute do not fit together
 ├── SnapshotError               exit 2   the code cannot be snapshotted (too large, unreadable)
 ├── StorageError                exit 1   the run directory cannot be written
 ├── BuildError                  exit 1   an environment cannot be built
-├── SubmitRejected              exit 1   the compute said no for good
-├── SubmitAgain                 exit 1   the compute could not answer now; trying again is safe
+├── SubmitRejected              exit 1   the compute rejected the job for good
+├── SubmitAgain                 exit 1   the compute could not answer now; a retry is safe
 ├── RendezvousError             exit 1   a node could not learn the head's address, or the world is not complete
 ├── DamagedRun                  exit 1   a file of a run that cannot be understood; a ValueError, too
-│   └── NewerFormat                      one whose format is that of a newer worldsize
+│   └── NewerFormat                      a file whose format is that of a newer worldsize
 └── RunFailed                   exit = the first failing rank's   raised by Run.wait(check=True)
 
 Standard library only: this module travels inside agent.pyz (Python >= 3.8).
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class WorldsizeError(Exception):
-    """An expected problem, said in full: what happened, where, and what to do next.
+    """An expected problem with a full description: what happened, where, and what to do next.
 
-    `where` is a file with line, a key, or a command; `hint` is the mend. Neither ever holds a secret.
+    `where` is a file with line, a key, or a command. `hint` is the fix. Neither ever contains a secret.
     """
 
     exit_code = 1
@@ -47,7 +47,7 @@ class WorldsizeError(Exception):
 
 
 class UsageError(WorldsizeError):
-    """A mistake in what the user has given: words, files or configuration. Nothing has been created."""
+    """A mistake in the user's input: words, files or configuration. Nothing has been created."""
 
     exit_code = 2
 
@@ -65,7 +65,7 @@ class NotFound(UsageError):
 
 
 class PreflightError(UsageError):
-    """Everything that would go wrong with a run: `findings` are the errors of preflight, each with `what`, `where` and
+    """All problems that a run would have. `findings` are the errors of preflight, each with `what`, `where` and
     `hint`."""
 
     findings: tuple[Any, ...] = ()
@@ -100,7 +100,7 @@ class RendezvousError(WorldsizeError):
 
 
 class DamagedRun(WorldsizeError, ValueError):
-    """A file of a run that says nothing, such as one that a power failure left empty. `where` is its path."""
+    """A file of a run that cannot be understood, such as one that a power failure left empty. `where` is its path."""
 
 
 class NewerFormat(DamagedRun):
@@ -108,7 +108,7 @@ class NewerFormat(DamagedRun):
 
 
 class RunFailed(WorldsizeError):
-    """A run that did not succeed; `exit_code` is the first failing rank's."""
+    """A run that did not succeed. `exit_code` is the first failing rank's."""
 
     def __init__(self, what: str, exit_code: int = 1, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(what, where, hint)
@@ -116,7 +116,7 @@ class RunFailed(WorldsizeError):
 
 
 def error_text(cause: BaseException) -> str:
-    """Any exception in one line, its class first."""
+    """Return the text of any exception in one line, its class first, with at most 500 characters of its message."""
     try:
         said = " ".join(str(cause).split())
     except Exception as second:  # noqa: BLE001  the author's own __str__ may raise anything

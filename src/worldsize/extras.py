@@ -1,4 +1,4 @@
-"""Packages that single commands need and that an extra of worldsize brings: the sentence where one is missing."""
+"""Errors for missing packages that single commands need and that an extra of worldsize installs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ def install_hint(extra: str) -> str:
 
 
 def missing_package_error(what: str, package: str, extra: str) -> ConfigError:
-    """`what` cannot be done without the package. The sentence names the extra, too: where the state of a run is shown,
-    it stands without the hint."""
+    """Return the error that `what` cannot be done without the package. The sentence names the extra too, since the
+    state of a run is shown without the hint."""
     return ConfigError(f"{what} needs {package}, which is not installed (extra {extra})", None, install_hint(extra))
 
 
 def require_packages(what: str, extra: str, *packages: str) -> None:
-    """Imports them. ConfigError for the first that is missing."""
+    """Import the packages. Raise ConfigError for the first one that is missing."""
     from importlib import import_module
 
     for package in packages:

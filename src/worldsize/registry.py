@@ -1,14 +1,17 @@
-"""What is found by its name below `worldsize`: files, and modules that the core knows by name alone, those of wings
+"""Search by name below `worldsize`, for files, and for modules that the core knows by name alone, those of wings
 (`worldsize.wings`), any of which may be missing.
 
-The tables of names lie where they are used: verbs in `cli/main.py`, computes in `jobspec/config/compute_types.py`,
+The tables of names are where they are used: verbs in `cli/main.py`, computes in `jobspec/config/compute_types.py`,
 launchers in `plan/launchers.py`, distributions in `jobspec/distribution.py`, what a framework needs on a node in
-`agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, what ranks load in
-`service/submission/rank_packages.py`, commands on nodes in `compute/base.py`, what a job or another wing needs
-in `service/providers.py`, of its keys those that a wing reads in `jobspec/keys/job.py`, and what scripts import from
-worldsize in `__init__.py`, `entities.py` and `constants.py`. Whoever alone asks for a module has its name: of batch
-scripts `jobspec/batch_script.py`, of what few users of Slurm need `compute/slurm/compute.py`, of searches on nodes
-`plan/array.py`; what uses the parts of other packages is named where such a part is found.
+`agent/launchers/base.py`, commands that are launchers in `service/submission/make_plan.py`, packages that ranks load in
+`service/submission/rank_packages.py`, commands on nodes in `compute/base.py`, modules that a job or another wing needs
+in `service/providers.py`, keys of a job that a wing reads in `jobspec/keys/job.py`, and names that scripts import from
+worldsize in `__init__.py`, `entities.py` and `constants.py`.
+
+A file that is the only user of a module contains its name: `jobspec/batch_script.py` for batch scripts,
+`compute/slurm/compute.py` for what few users of Slurm need, `plan/array.py` for searches on nodes. A module that uses
+the parts of other packages is named where such a part is found.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -28,8 +31,9 @@ MISSING = "is not part of this installation of worldsize"
 
 
 def load_module(name: str, what: str) -> ModuleType:
-    """Return the module of this name below `worldsize`, or of a whole name that begins with `worldsize_`, imported.
-    ConfigError, which names `what`, where this installation is without it; whatever the module itself raises."""
+    """Import and return the module of this name below `worldsize`, or of a full name that begins with `worldsize_`.
+    Raise ConfigError, which names `what`, if this installation does not contain it. Raise the errors that the module
+    itself raises."""
     module = find_module(name)
     if module is None:
         raise missing_error(what)
@@ -37,12 +41,12 @@ def load_module(name: str, what: str) -> ModuleType:
 
 
 def missing_error(what: str) -> ConfigError:
-    """For what this installation is without."""
+    """Return the error for a part, `what`, that this installation does not contain."""
     return ConfigError(f"{what} {MISSING}", None, "pip install worldsize")
 
 
 def find_module(name: str) -> ModuleType | None:
-    """As `load_module`; None where this installation is without it."""
+    """Import and return the module as `load_module` does; None if this installation does not contain it."""
     full = name if name.startswith("worldsize_") else "worldsize." + name
     try:
         return __import__(full, fromlist=("__name__",))
@@ -53,13 +57,14 @@ def find_module(name: str) -> ModuleType | None:
 
 
 def load_name(homes: Mapping[str, str], name: str, package: str) -> Any:
-    """What `package` calls `name`: an attribute of the module in `homes`, which is named below `worldsize`.
-    AttributeError for a name that is not there; ConfigError where its wing is not."""
+    """Return the object that `package` calls `name`: an attribute of the module in `homes`, which is named below
+    `worldsize`. Raise AttributeError for an unknown name, and ConfigError if its wing is not installed."""
     if name not in homes:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     return getattr(load_module(homes[name], f"{package}.{name}"), name)
 
 
 def source_file(*names: str) -> str:
-    """Return the path of a file or folder of the package `worldsize`: not on a node, whose package is a single file."""
+    """Return the path of a file or folder of the package `worldsize`. It cannot be used on a node, whose package is a
+    single file."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), *names)

@@ -1,6 +1,6 @@
-"""A command on the nodes of a run, on whatever compute: `exec`; and what a compute tells of its nodes.
+"""Tests of commands on the nodes of a run, on any compute: `exec`, and the compute's list of its nodes.
 
-A test executes several commands on one run, since on a cluster a run takes seconds to come and go.
+A test executes several commands on one run, since on a cluster it takes seconds to start and end a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worldsize_conformance.place import Place
 
 
 def running(place: Place, world: str, **keys: object) -> str:
-    """A run whose ranks are up."""
+    """Return a run whose ranks have started."""
     place.job("touch outputs/up-$RANK; sleep 120", world, **keys)
     run = place.submit("job.yml")
     nodes, _, each = world.partition("x")
@@ -28,7 +28,7 @@ def running(place: Place, world: str, **keys: object) -> str:
 
 
 def wait_for_nodes(name: str, nodes: int) -> str:
-    """Return a line of shell that waits until so many nodes have reached it, so that they print at the same time."""
+    """Return a line of shell that waits until `nodes` nodes have reached it, so that they print at the same time."""
     here = '"$WORLDSIZE_RUN_DIR"/outputs/' + name
     script = "mkdir -p %s; touch %s/$WORLDSIZE_NODE_RANK; until [ $(ls %s | wc -l) = %d ]; do sleep 0.05; done; "
     return script % (here, here, here, nodes)
@@ -61,7 +61,8 @@ def test_lines_are_folded_and_codes_gathered(place: Place) -> None:
 
 
 def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> None:
-    """And its words arrive as typed, its output whole."""
+    """Check the command's environment and directory, that its words arrive as typed, and that its output is
+    complete."""
     place.require("exec")
     variables = {"OF_JOB": "a b,c=d"}
     run = running(place, "2x2", setup=["export FROM_SETUP=1"], environment_variables=variables)
@@ -85,7 +86,7 @@ def test_it_has_the_ranks_environment_and_place_but_is_no_rank(place: Place) -> 
 def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) -> None:
     place.require("exec")
     run = running(place, "2x1")
-    late, asked_for, ignored, alone = ("%d" % random.randrange(10**6, 10**9) for _ in range(4))  # nobody else's
+    late, asked_for, ignored, alone = ("%d" % random.randrange(10**6, 10**9) for _ in range(4))  # unused elsewhere
 
     result = place("exec", "--timeout", "8", "--", "sh", "-c", "echo up; exec sleep " + late)
     assert result.code == 124 and unfolded(result.lines) == ["up", "up"] and "after 8 s" in result.err
@@ -97,7 +98,7 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
     assert (asked.returncode, unfolded(out.decode().splitlines())) == (130, ["told", "told", "up", "up"])
     wait_for(lambda: not place.sleepers(asked_for))
 
-    eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep %s; done & done"  # one that is ended has a successor
+    eager = "for i in 1 2 3 4 5 6 7 8; do while :; do sleep %s; done & done"  # each killed one is replaced
     deaf = start_sleepers(place, ignored, "trap '' TERM; %s; wait" % (eager % ignored), 16)
     deaf.send_signal(signal.SIGINT)
     heard(deaf.stderr, "again: at once")
@@ -116,7 +117,7 @@ def test_however_it_ends_it_ends_everywhere_and_the_run_goes_on(place: Place) ->
 
 
 def start_sleepers(place: Place, seconds: str, script: str, sleeping: int = 2) -> subprocess.Popen[bytes]:
-    """Starts a command on two nodes; returns its client once so many of its processes sleep for so long."""
+    """Start a command on two nodes. Return its client once `sleeping` of its processes execute `sleep SECONDS`."""
     process = place.start("exec", "--", "sh", "-c", script)
     wait_for(lambda: place.sleepers(seconds) == sleeping)
     return process

@@ -1,4 +1,5 @@
-"""The command line as tests drive it: real processes, a home of their own, and nothing left behind."""
+"""A driver for the command line in tests: real processes, a separate home directory, and a check that nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -22,18 +23,19 @@ from worldsize_conformance.json_check import asks_for_json, check_output
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""Where worldsize is imported from."""
+"""The directory from which worldsize is imported."""
 
 
 def needed_sources() -> list[str]:
-    """Return the directories that PYTHONPATH has to name for worldsize to be found: of an installed one none, which
-    nodes with another Python would only stumble over."""
+    """Return the directories that PYTHONPATH must contain so that worldsize is found. For an installed worldsize there
+    are none; nodes with another Python would fail on them."""
     return [] if SOURCE in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else [SOURCE]
 
 
 @functools.cache
 def agent_bundle() -> tuple[str, bytes]:
-    """Return the name of worldsize's agent.pyz and what is in it. To make it takes ten times as long as a short run."""
+    """Return the name and the content of worldsize's agent.pyz. Creating it takes ten times the duration of a short
+    run."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +45,7 @@ def agent_bundle() -> tuple[str, bytes]:
 
 
 def lend_bundle(home: str) -> None:
-    """Make a home that has the agent.pyz which its first run would make."""
+    """Create a home directory that already contains the agent.pyz that its first run would create."""
     name, content = agent_bundle()
     for folder in (home, os.path.join(home, "cache")):
         os.mkdir(folder, 0o700)
@@ -62,11 +64,11 @@ class Result(NamedTuple):
 
 
 class Cli:
-    """`cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` holds its runs. With `-o json` what it
-    prints has to be as `worldsize schema run` says.
+    """The command line of worldsize. `cli("run", "job.yml")` runs `worldsize run job.yml` in `project`; `home` contains
+    its runs. With `-o json`, the output must match the schema that `worldsize schema run` prints.
 
-    With `ordinary`, permissions hold for it even where the tests run as root. With `lends`, a home that is not there
-    yet has an agent.pyz when the first run begins, and is not there again when that was refused.
+    With `ordinary`, permissions apply to it even if the tests run as root. With `lends`, a home directory that does not
+    exist yet has an agent.pyz when the first run begins, and is removed again if that run was refused.
     """
 
     ordinary = False
@@ -104,11 +106,12 @@ class Cli:
         return result
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
-        """Return the running command line, its two streams as pipes; what the test runner ignores is not ignored."""
+        """Start the command line and return its process, with its two output streams as pipes. Signals that the test
+        runner ignores are not ignored."""
         starts = words[:1] and words[0] in ("run", "submit", "debug", "rehearse", "bench") and "--dry-run" not in words
         own = "WORLDSIZE_HOME" not in environ and self.environ["WORLDSIZE_HOME"] == self.home
         if self.lends and starts and own and not os.path.lexists(self.home):
-            with contextlib.suppress(OSError):  # where no home can be made, the run says so
+            with contextlib.suppress(OSError):  # if no home can be created, the run reports that
                 lend_bundle(self.home)
         return subprocess.Popen(
             [sys.executable, "-m", "worldsize", *words],
@@ -121,14 +124,14 @@ class Cli:
         )
 
     def _take_back(self) -> None:
-        """Remove a home in which nothing is but what it was lent."""
-        with contextlib.suppress(OSError):  # there is no home, or it may not be read
+        """Remove the home directory if it contains only the lent agent.pyz."""
+        with contextlib.suppress(OSError):  # there is no home, or it cannot be read
             cache = os.path.join(self.home, "cache")
             if os.listdir(self.home) == ["cache"] and os.listdir(cache) == [agent_bundle()[0]]:
                 shutil.rmtree(self.home)
 
     def ok(self, *words: str, **environ: Any) -> Result:
-        """Return the result, which must be a success."""
+        """Run a command that must succeed, and return its result."""
         result = self(*words, **environ)
         assert result.code == 0, result
         return result
@@ -137,17 +140,17 @@ class Cli:
         return json.loads(self.ok(*words, "-o", "json", **environ).out)
 
     def submit(self, *words: str) -> str:
-        """Return the id of a run that goes on by itself."""
+        """Submit a run, and return its id without waiting for it."""
         return self.ok("submit", *words).out.strip()
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Return the id of a run that has ended with `code`."""
+        """Run a job to its end. Its exit code must be `code`. Return the run's id."""
         result = self("run", *words)
         assert result.code == code, result
         return self.latest()
 
     def latest(self) -> str:
-        """Return the only run there is, or what `worldsize list` has first."""
+        """Return the id of the only run, or of the first one in `worldsize list`."""
         runs = os.path.join(self.home, "runs")
         names = os.listdir(runs) if os.path.isdir(runs) else []
         if len(names) == 1 and os.path.exists(os.path.join(runs, names[0], "plan.json")):
@@ -160,7 +163,7 @@ class Cli:
         return status
 
     def path(self, run: str, *parts: str) -> str:
-        """Below a run's directory; an element's is in its array's."""
+        """Return a path below a run's directory. An element's directory is in that of its array."""
         array, line, _ = run.partition("_")
         return os.path.join(self.home, "runs", array, *([run] if line else []), *parts)
 
@@ -169,7 +172,7 @@ class Cli:
             return file.read()
 
     def events(self, run: str, node: int, attempt: int = 0) -> list[dict[str, Any]]:
-        """What a node's agent has noted so far."""
+        """Return the events that a node's agent has recorded so far."""
         path = self.path(run, "attempt-%d" % attempt, "events", "node-%04d.jsonl" % node)
         if not os.path.exists(path):
             return []
@@ -177,7 +180,7 @@ class Cli:
             return [json.loads(line) for line in file if line.endswith("\n")]
 
     def has_begun(self, run: str, attempt: int = 0) -> bool:
-        """Return whether it is RUNNING by what its head has noted: ranks can do things before."""
+        """Return whether the run is RUNNING by the events of its head node. Ranks can act earlier than that."""
         return any(each["event"] == "ranks_started" for each in self.events(run, 0, attempt))
 
     def read_project(self, name: str) -> str:
@@ -185,7 +188,7 @@ class Cli:
             return file.read()
 
     def write(self, name: str, text: str) -> str:
-        """Return a file of the project; its path."""
+        """Write a file of the project, and return its path."""
         path = os.path.join(self.project, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
@@ -193,7 +196,8 @@ class Cli:
         return path
 
     def processes(self) -> dict[int, str]:
-        """Return every living process that this home's runs started, and those that drive it: pid and command line."""
+        """Return the process id and command line of every living process that this home's runs started, or that drives
+        them."""
         mark = b"WORLDSIZE_HOME=%s\0" % self.home.encode()
         found = {}
         for name in os.listdir("/proc"):
@@ -209,7 +213,7 @@ class Cli:
         return {pid: words for pid, words in found.items() if words}
 
     def close(self) -> None:
-        """Fails when a process is left; ends it."""
+        """Kill the processes that are left after 30 seconds. Raise AssertionError if there are any."""
         if not wait_for(lambda: not self.processes(), 30, raises=False):
             left = self.processes()
             for pid in left:
@@ -221,7 +225,7 @@ class Cli:
 
 
 def _as_an_ordinary_user() -> None:
-    """Permissions hold for root too, from the next program on."""
+    """Make permissions apply to root too, from the next program on, and reset signals to their defaults."""
     prctl = ctypes.CDLL(None).prctl
     for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
         prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -234,7 +238,7 @@ def _default_signals() -> None:
 
 
 def heard(stream: IO[bytes] | None, words: str) -> str:
-    """What a process writes up to the first line that holds these words."""
+    """Return the output of a process up to the first line that contains these words."""
     assert stream is not None
     text = line = ""
     while words not in line:
@@ -245,7 +249,8 @@ def heard(stream: IO[bytes] | None, words: str) -> str:
 
 
 def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
-    """Reads the client's output until each node has said `up`, in a line of its own or in one that stands for many."""
+    """Read the client's output until each node has printed `up`, in a line of its own or in a line for several
+    nodes."""
     assert process.stdout is not None
     while nodes:
         line = process.stdout.readline().decode()
@@ -254,7 +259,7 @@ def all_up(process: subprocess.Popen[bytes], nodes: int) -> None:
 
 
 def unfolded(lines: Iterable[str]) -> list[str]:
-    """Return the texts, sorted, once for each node that printed one: live output has a second line for a node that is
+    """Return the texts, sorted, once for each node that printed one. Live output has a second line for a node that is
     late."""
     said = []
     for line in lines:
@@ -264,7 +269,7 @@ def unfolded(lines: Iterable[str]) -> list[str]:
 
 
 def sleepers(seconds: str) -> list[int]:
-    """Return the pids of the processes `sleep SECONDS` on this machine."""
+    """Return the process ids of the processes `sleep SECONDS` on this machine."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -278,7 +283,8 @@ def sleepers(seconds: str) -> list[int]:
 
 
 def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = True) -> bool:
-    """Waits until `true()` is; AssertionError after `timeout` seconds, or False."""
+    """Wait until `true()` returns a true value, and return True. After `timeout` seconds raise AssertionError, or
+    return False without `raises`."""
     deadline = time.monotonic() + timeout
     looked = time.monotonic()
     while not true():
@@ -286,6 +292,6 @@ def wait_for(true: Callable[[], object], timeout: float = 20, raises: bool = Tru
         if now > deadline:
             assert not raises, "still not so after %g s" % timeout
             return False
-        time.sleep(min(max(0.01, now - looked), 0.1))  # what is waited for has half of the time at least
+        time.sleep(min(max(0.01, now - looked), 0.1))  # the awaited process has at least half of the time
         looked = time.monotonic()
     return True

@@ -1,7 +1,8 @@
-"""What each test of the suite gets: a project, and a home for its runs, on the compute that a fixture `target` tells.
+"""The fixtures for each test of the suite: a project, and a home directory for its runs, on the compute of the fixture
+`target`.
 
-A conftest.py of yours imports `place` from here, and has that fixture. Import it before any test of the suite, whose
-assertions pytest explains then.
+A project's conftest.py imports `place` from here, and defines the fixture `target`. Import it before any test of the
+suite: only then does pytest explain the suite's assertions.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from worldsize_conformance.place import Place, Target  # noqa: E402
 
 @pytest.fixture
 def place(target: Target, tmp_path: Path) -> Iterator[Place]:
-    """Fails where a process of its runs is left in the end."""
+    """Yield a place for the test. Fail if a process of its runs is left at the end."""
     root = tempfile.mkdtemp(dir=target.directory) if target.directory else str(tmp_path)
     yield from make_place(root, target)
 
 
 def make_place(root: str, target: Target, end: Callable[[Place], None] = lambda place: None) -> Iterator[Place]:
-    """Yield the place in `root`, once. Afterwards `end` is called, and then no process may be left."""
+    """Yield the place in `root`, once. Afterwards call `end`, and then check that no process is left."""
     place = Place(root, target)
     yield place
     try:

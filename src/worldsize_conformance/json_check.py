@@ -1,4 +1,4 @@
-"""What a verb prints with `-o json` is what its schema says, and nothing else."""
+"""The check that a verb's output with `-o json` matches its schema, and contains nothing else."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def asks_for_json(words: Sequence[str]) -> bool:
 
 
 def check_output(words: Sequence[str], out: str) -> None:
-    """AssertionError where the output of a command line is not as its schema says, or has a key that it does not name;
-    of many lines the first are looked at. Nothing is checked without the package jsonschema, or without schemas."""
+    """Raise AssertionError if the output of a command line does not match its schema, or has a key that the schema does
+    not name. Of many lines, only the first are checked. Nothing is checked without the package jsonschema, or without
+    schemas."""
     schemas = find_module("wings.project.verb_schemas")
     if schemas is None or not out.strip():
         return
@@ -35,7 +36,7 @@ def check_output(words: Sequence[str], out: str) -> None:
 
 
 def problem(verb: str, value: Any) -> str:
-    """Where and how a value is not what the verb's schema says; "" where it is."""
+    """Return where and how a value violates the verb's schema; "" if it is valid."""
     validator = _validator(verb)
     if validator is None:
         return ""
@@ -45,7 +46,7 @@ def problem(verb: str, value: Any) -> str:
 
 @functools.cache
 def _validator(verb: str) -> Any:
-    """None where no jsonschema is installed that knows the draft."""
+    """Return the validator for a verb's schema; None if no jsonschema is installed that supports the draft."""
     schemas = find_module("wings.project.verb_schemas")
     try:
         make = import_module("jsonschema").Draft202012Validator
@@ -55,7 +56,8 @@ def _validator(verb: str) -> Any:
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without room for more: an object has the keys that are named, unless it says otherwise."""
+    """Return the schema with `additionalProperties` false: an object has only the named keys, unless the schema permits
+    others."""
     found = {key: _closed_part(key, value) for key, value in schema.items()}
     return {"additionalProperties": False, **found} if "properties" in schema else found
 

@@ -1,4 +1,5 @@
-"""How runs end, whatever they run on: codes, first failures, cancels, limits; and what a compute itself promises."""
+"""Tests of how runs end, on any compute: codes, first failures, cancels, limits, and the guarantees of a compute
+itself."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from worldsize_conformance.place import Place
 
 
 def running(place: Place, command: str = "sleep 120", before: str = "true", **keys: Any) -> str:
-    """Return a run of two ranks that are up: they have executed `before`, and execute `command`."""
+    """Return a run of two ranks that have executed `before`, and now execute `command`."""
     place.job("; ".join((before, place.touch("up-$RANK"), command)), "2x1", **keys)
     run = place.submit("job.yml")
     wait_for(lambda: place.has_outputs(run, "up-0", "up-1"), place.target.patience)
@@ -70,7 +71,7 @@ def test_logs_can_be_followed_while_it_runs(place: Place) -> None:
 
 
 def cause_of(place: Place, run: str) -> tuple[str, str] | None:
-    """Return the id and the standing of what `why` says; None where it has nothing to explain."""
+    """Return the id and the standing of the cause that `worldsize why` reports; None if it has nothing to explain."""
     cause = place.json("why", run)["cause"]
     return cause and (cause["id"], cause["standing"])
 
@@ -184,7 +185,7 @@ def test_cancel_again_and_after_the_end(place: Place) -> None:
 
 
 def test_cancel_before_it_is_submitted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever cancels a run that is still being prepared is heard: nothing is started."""
+    """Check that a run that is cancelled while it is being prepared starts nothing."""
     wanted = request(place)
     monkeypatch.setenv("WORLDSIZE_HOME", wanted.environ["WORLDSIZE_HOME"])
 
@@ -220,7 +221,7 @@ def test_observing_many_at_once(place: Place) -> None:
 
 
 def test_absent_never_means_that_it_succeeded(place: Place) -> None:
-    """A run whose native job nobody knows, and which left no record, is LOST, and says why."""
+    """Check that a run whose native job is unknown, and which left no record, is LOST, with a message."""
     run = place.run("--", "true")
     place.forget(run)
     for name in ("result.json", "attempt-0/exit/node-0000.json"):

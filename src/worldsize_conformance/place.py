@@ -23,18 +23,18 @@ from worldsize_conformance.driver import Cli, Result, needed_sources, sleepers
 
 
 class Target(NamedTuple):
-    """A compute as the suite needs it.
+    """The description of a compute for the suite.
 
-    name      what `--compute` calls it
-    config    its table in worldsize.toml; empty for one that is always there
-    patience  seconds that a small job may take from its submission to its end
-    directory where projects and runs are put, and the nodes see them; None: a temporary directory of this machine
+    name      the name for `--compute`
+    config    its table in worldsize.toml; empty for a compute that always exists
+    patience  seconds that a small job may need from its submission to its end
+    directory the directory for projects and runs, which the nodes see; None: a temporary directory of this machine
     environ   variables that the command line needs to reach the compute
-    inherits  what the submitting shell exports reaches the nodes
-    unknown   what a handle holds of a job that the compute has never heard of; empty where none can be told
-    nodes     the most nodes that a test may have: one that needs more is skipped; None: as many as it asks for
-    visible   the processes of nodes are processes of this machine, where tests look for them
-    modules   its nodes may have environment modules
+    inherits  whether variables that the submitting shell exports reach the nodes
+    unknown   the content of a handle for a job that the compute does not know; empty if there is no such handle
+    nodes     the largest number of nodes for a test: one that needs more is skipped; None: no limit
+    visible   whether processes of nodes are processes of this machine, where tests search for them
+    modules   whether its nodes may have environment modules
     """
 
     name: str
@@ -53,18 +53,19 @@ LIST_SLEEPERS = (
     "kernel=$(cat /proc/sys/kernel/random/boot_id)-$(readlink /proc/self/ns/pid); for each in /proc/[0-9]*; do "
     '[ "$(tr "\\0" " " 2>/dev/null <"$each"/cmdline)" = "sleep $1 " ] && echo "$kernel $each"; done 2>/dev/null; true'
 )
-"""Prints a line for each process `sleep $1` of a node; nodes that are one machine print the same lines."""
+"""A script that prints a line for each process `sleep $1` of a node. Nodes that are one machine print the same
+lines."""
 
 
 _TOUCHED = "touched "
-"""What a rank says before the name of a file that it has made in its outputs, where those are fetched."""
+"""The text that a rank prints before the name of a file that it has created in its outputs, if these are fetched."""
 
 _HELD = 10
-"""Seconds that a gate holds ranks whose outputs nobody can write to from here."""
+"""Seconds for which a gate holds ranks whose outputs cannot be written from this machine."""
 
 
 def nodes_asked(words: Sequence[str]) -> int:
-    """Return how many nodes a command line asks for by its own words: `-w 2x1` or `-w 2`; 1 where it does not say."""
+    """Return the number of nodes that a command line requests: `-w 2x1` or `-w 2`; 1 if it has no such option."""
     own = words[: words.index("--")] if "--" in words else words
     size = own[own.index("-w") + 1] if "-w" in own[:-1] else "1"
     nodes = size.partition("x")[0]
@@ -83,7 +84,7 @@ class Place(Cli):
         self.write("worldsize.toml", 'default_compute = "%s"\n%s' % (target.name, target.config))
 
     def __call__(self, *words: str, cwd: str | None = None, timeout: float = 60, **environ: str) -> Result:
-        """As on any computer, but the queue may take its time."""
+        """Run a command. The timeout includes the time that the target's queue may need."""
         return super().__call__(*words, cwd=cwd, timeout=max(timeout, self.target.patience + 30), **environ)
 
     def start(self, *words: str, cwd: str | None = None, **environ: str) -> subprocess.Popen[bytes]:
@@ -95,23 +96,23 @@ class Place(Cli):
         return self.compute().capabilities
 
     def require(self, *capabilities: str) -> None:
-        """Skips a test of what no compute owes."""
+        """Skip the test if the compute lacks one of these optional capabilities."""
         missing = {*capabilities} - self.capabilities
         if missing:
             pytest.skip("%s has no capability %s" % (self.target.name, ", ".join(sorted(missing))))
 
     def require_nodes(self, nodes: int) -> None:
-        """Skips a test that needs more nodes than it may have."""
+        """Skip the test if it needs more nodes than it may use."""
         if self.target.nodes is not None and nodes > self.target.nodes:
             pytest.skip("it needs %d nodes, and may have %d" % (nodes, self.target.nodes))
 
     def require_every_node(self) -> None:
-        """Skips a test of all of the compute's nodes, where it may not have so many."""
+        """Skip a test of all nodes of the compute if these are more than it may use."""
         if self.target.nodes is not None:
             self.require_nodes(sum(row["usable"] for row in self.json("nodes")))
 
     def job(self, command: str, world: str = "1x1", **keys: Any) -> str:
-        """Return a job file; its path. `keys` are further keys of it."""
+        """Write a job file, and return its path. `keys` are further keys of the job."""
         nodes, _, processes = world.partition("x")
         self.require_nodes(int(nodes))
         job = {
@@ -130,11 +131,11 @@ class Place(Cli):
         return handle
 
     def node_path(self, path: str) -> str:
-        """Return the nodes' path of one of this machine's."""
+        """Return the path on the nodes for a path of this machine."""
         return to_node_path(os.path.realpath(path), self.compute().facts(Job()).mapped)
 
     def forget(self, run: str) -> None:
-        """The run's native job is unknown from now on."""
+        """Change the run's handle so that the compute does not know its native job."""
         if self.target.unknown:
             handle = {**self.handle(run), **self.target.unknown}
             with open(self.path(run, "handle.json"), "w") as file:
@@ -144,7 +145,7 @@ class Place(Cli):
         return Run(find_run_paths(self.home, run), self.environ)
 
     def wait_for_end(self, run: str) -> Mapping[str, Any]:
-        """Return the status of a run, once it has ended."""
+        """Wait until the run has ended, and return its status."""
         self("wait", run, "--timeout", str(self.target.patience))
         status = self.status(run)
         assert status["exit_code"] is not None, "%s did not end in time" % run
@@ -152,12 +153,13 @@ class Place(Cli):
 
     @functools.cached_property
     def fetches_outputs(self) -> bool:
-        """Whether a service keeps the outputs of runs, each node's own, until they are fetched: perhaps not before the
-        end. Elsewhere the run's directory has those of all nodes."""
+        """The flag that a service keeps each node's outputs until they are fetched, which may be impossible before the
+        end of the run. Otherwise the run's directory contains the outputs of all nodes."""
         return OUTPUTS in self.capabilities
 
     def touch(self, name: str) -> str:
-        """Return a line of shell, without quotes, that makes an empty file in the outputs, for `has_outputs` to see."""
+        """Return a line of shell, without quotes, that creates an empty file in the outputs, which `has_outputs`
+        finds."""
         made = "touch outputs/%s" % name
         return "%s; echo %s%s" % (made, _TOUCHED, name) if self.fetches_outputs else made
 
@@ -169,17 +171,18 @@ class Place(Cli):
             return file.read()
 
     def has_outputs(self, run: str, *names: str) -> bool:
-        """Return whether these files are in the run's outputs; while it runs, those that were made with `touch`."""
+        """Return whether these files are in the run's outputs. While the run has not ended, only files that were
+        created with `touch` are sure to be found."""
         left = {*names}
         if self.fetches_outputs:
-            ended = self.status(run)["exit_code"] is not None  # which brings the logs
+            ended = self.status(run)["exit_code"] is not None  # this also fetches the logs
             left -= self._touched(run)
             if left and ended:
                 self.fetch_outputs(run)
         return all(os.path.exists(self.path(run, "outputs", name)) for name in left)
 
     def _touched(self, run: str) -> set[str]:
-        """Return the files of which ranks, or lines of the setup, have said that they made them."""
+        """Return the files that ranks, or lines of the setup, have reported in their logs as created."""
         logs = [*glob.glob(self.path(run, "attempt-*", "logs", "rank-*.log")), *glob.glob(self.path(run, "batch*.log"))]
         found: set[str] = set()
         for log in logs:
@@ -188,7 +191,7 @@ class Place(Cli):
         return found
 
     def gate(self, name: str) -> str:
-        """Return a line of shell that goes on after `open_gate`, or some time later."""
+        """Return a line of shell that waits for `open_gate`; if outputs are fetched, it waits a fixed time instead."""
         return "sleep %d" % _HELD if self.fetches_outputs else "while ! test -e outputs/%s; do sleep 0.05; done" % name
 
     def open_gate(self, run: str, name: str) -> None:
@@ -196,23 +199,23 @@ class Place(Cli):
             open(self.path(run, "outputs", name), "w").close()
 
     def fetch_outputs(self, run: str) -> None:
-        """Have the run's outputs in its directory, where they are not kept there anyway."""
+        """Fetch the run's outputs into its directory, if a service keeps them."""
         if self.fetches_outputs and self.json("outputs", run):
             self.ok("fetch", run, "--to", os.path.join(self.root, "fetched"))
 
     def require_modules(self) -> None:
-        """Skips a test of environment modules."""
+        """Skip a test of environment modules if the nodes have none."""
         if not self.target.modules:
             pytest.skip("its nodes have no modules")
 
     def require_common_outputs(self) -> None:
-        """Skips a test whose nodes have to see each other's outputs."""
+        """Skip a test whose nodes must see each other's outputs, if they cannot."""
         if self.fetches_outputs:
             pytest.skip("nodes have outputs of their own")
 
     def sleepers(self, seconds: str, *run: str) -> int:
-        """Return how many processes `sleep SECONDS` there are, on the nodes of the run where those are other
-        machines."""
+        """Return the number of processes `sleep SECONDS`: on this machine, or on the nodes of the run if these are
+        other machines."""
         if self.target.visible:
             return len(sleepers(seconds))
         result = self("exec", *run, "-o", "json", "--", "sh", "-c", LIST_SLEEPERS, "sh", seconds)

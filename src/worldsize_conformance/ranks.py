@@ -1,4 +1,4 @@
-"""What a rank is given, whatever it runs on: its place, its variables, its words, its files."""
+"""Tests of what a rank gets, on any compute: its position, its variables, its words, its files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def environments(place: Place, run: str, ranks: int) -> list[dict[str, str]]:
 
 
 OF_A_FRAMEWORK = ("JAX_LOCAL_DEVICE_IDS", "TF_CONFIG", "WORLDSIZE_HOSTFILE")
-"""Not set for ranks of another one."""
+"""Variables of other frameworks, which are not set for these ranks."""
 
 OF_SLURM_ITSELF = ("SLURM_JOB_NAME", *ON_SLURM_ALONE)
-"""On Slurm its own; elsewhere they may be left out."""
+"""Variables that Slurm itself sets on its own clusters. Elsewhere they may be missing."""
 
 OF_DATA_PARALLEL = ("WORLDSIZE_DATA_PARALLEL",)
 OF_A_DEBUGGER = ("WORLDSIZE_DEBUGGER",)
@@ -138,7 +138,8 @@ def test_words_and_values_arrive_as_they_are(place: Place) -> None:
 
 
 def test_the_ranks_run_in_a_snapshot(place: Place) -> None:
-    """Taken at submission, of all that is not ignored; what changes afterwards is not seen."""
+    """Check that ranks run in a snapshot, taken at submission, of all files that are not ignored, and do not see later
+    changes."""
     place.write("src/deep/data.txt", "old")
     place.write("src/.amlignore", "*.bin\n")
     place.write("src/large.bin", "x")
@@ -175,7 +176,8 @@ def test_what_is_left_behind(place: Place) -> None:
 
 
 def test_what_is_written_is_listed_and_fetched(place: Place) -> None:
-    """In the working directory too, where the nodes share it with this machine."""
+    """Check the list of written files and the fetch of them. Files in the working directory are included if the nodes
+    share it with this machine."""
     place.write("kept.txt", "as it was\n")
     lines = ("echo o > outputs/o", "mkdir -p logs/a", "echo l > logs/a/l", "echo w > $RANK.csv")
     place.job("; ".join(lines), "2x1")
@@ -212,5 +214,5 @@ def test_who_may_read_a_run(place: Place, share: str | None) -> None:
         assert not mode & 0o007 and bool(mode & 0o040) == bool(share), (name, oct(mode))
     if place.fetches_outputs:
         return
-    mode = stat.S_IMODE(os.stat(place.path(run, "outputs", "x")).st_mode)  # the ranks', behind these directories
+    mode = stat.S_IMODE(os.stat(place.path(run, "outputs", "x")).st_mode)  # written by a rank, below these directories
     assert mode & 0o062 == 0o040 or not share, oct(mode)

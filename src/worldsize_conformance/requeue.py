@@ -1,4 +1,4 @@
-"""requeue: the same submission once more, as its next attempt, where the compute has a queue to put it back into."""
+"""Tests of `requeue`: the same submission starts once more, as its next attempt, if the compute has a queue for it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_what_the_compute_has_forgotten_stays_as_it_was(place: Place) -> None:
 
 
 def test_nobody_else_may_write_to_any_attempt(place: Place) -> None:
-    """Found by review: what is there was made with the user's own umask, but for the first attempt's directories."""
+    """Check that no other user can write to the directories of any attempt. Found by review: they were created with the
+    user's own umask, except for those of the first attempt."""
     place.job("touch outputs/up-$RANK; test -e outputs/go || exit 3", "2x1", share="group", setup=["echo begun"])
     former = os.umask(0)
     try:

@@ -1,4 +1,5 @@
-"""The best configuration by trials, whatever they run on: beside each other, each on one node."""
+"""Tests of the search for the best configuration by trials, on any compute: in parallel, each on one node, or on all
+nodes."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ ON_ALL_NODES = (
 
 
 def test_a_trial_of_all_nodes_is_ended_or_left_out_on_each(place: Place) -> None:
-    """What is left out starts no rank anywhere, and every node ends at once and says so."""
+    """Check that a trial that is left out starts no rank on any node, and that every node ends at once and records the
+    reason."""
     place.require("array")
     place.write("set.json", "{}")
     search = {"config": "set.json", "metric": "speed", "reports": 1, "search": {"micro_batch": [1, 2, 4]}}

@@ -1,11 +1,12 @@
-"""The pytest plugin of `worldsize selftest`: the suite on one compute, a share of its tests, a line for each that ends.
+"""The pytest plugin of `worldsize selftest`: it runs a part of the suite's tests on one compute, and reports each test
+that ends.
 
 The order is a JSON file that the variable WORLDSIZE_SELFTEST names:
 
-target    the fields of a `Target`; `environ` lists the names of variables, which are taken from this process
+target    the fields of a `Target`; `environ` lists the names of variables, whose values this process has
 lane      [i, k]: this process runs every k-th test, from the i-th on
 deadline  by time.monotonic(): no test is begun after it
-news      the file that gets one JSON object in a line for each event: "tests", "begin", "end", "hosts"
+news      the file to which a line with a JSON object is appended for each event: "tests", "begin", "end", "hosts"
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from worldsize_conformance.place import Place, Target
 VARIABLE = "WORLDSIZE_SELFTEST"
 _LONGEST_REASON = 600
 _PATIENCE = 30.0
-"""Seconds for the end of jobs that a failed test has left, at the least."""
+"""The smallest number of seconds to wait for the end of jobs that a failed test has left."""
 
 
 def read_order() -> dict[str, Any]:
@@ -48,14 +49,14 @@ def target() -> Target:
 
 @pytest.fixture
 def place(target: Target) -> Iterator[Place]:
-    """Yield a place of the test's own, of which nothing is left: no job, no file."""
+    """Yield a separate place for the test. Afterwards nothing of it is left: no job, no file."""
     root = tempfile.mkdtemp(dir=target.directory)
     yield from make_place(root, target, end=end_all)
     shutil.rmtree(root, ignore_errors=True)
 
 
 def end_all(place: Place) -> None:
-    """Tells which machines the test met, and ends the jobs that one which failed has left."""
+    """Report the machines that the test has used, and end the jobs that a failed test has left."""
     tell(read_order()["news"], "hosts", hosts=sorted(hosts_below(place.root)))
     handles = handles_below(place.root)
     if handles:
@@ -68,7 +69,7 @@ def tell(news: str, event: str, **fields: Any) -> None:
 
 
 class Session:
-    """Tells of each test as it begins and ends, and begins none when time is over."""
+    """The plugin object of one lane. It reports when each test begins and ends, and begins none after the deadline."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.lane: list[int] = order["lane"]
@@ -85,7 +86,7 @@ class Session:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         if time.monotonic() > self.deadline:
-            return True  # it counts as done, and nobody is told of it: not run
+            return True  # pytest considers it done, and no event is reported: it counts as not run
         tell(self.news, "begin", test=item.name)
         self._reports.clear()
         return None
@@ -98,7 +99,7 @@ class Session:
 
 
 def verdict(reports: list[pytest.TestReport]) -> dict[str, Any]:
-    """Return the outcome of a test, with the reason of one that did not pass."""
+    """Return the outcome of a test, with the reason if it did not pass."""
     telling = next((each for each in reports if each.failed), None) or next(
         (each for each in reports if each.skipped), None
     )
@@ -109,7 +110,8 @@ def verdict(reports: list[pytest.TestReport]) -> dict[str, Any]:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """In one line, without the path of the file: `lifecycle.py:63: AssertionError: …`."""
+    """Return the reason of a failed or skipped test in one line, without the directory of the file: `lifecycle.py:63:
+    AssertionError: …`."""
     said = report.longrepr
     if isinstance(said, tuple):
         return str(said[2]).removeprefix("Skipped: ")[:_LONGEST_REASON]

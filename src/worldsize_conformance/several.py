@@ -1,4 +1,4 @@
-"""Several runs in one submission, and runs that wait for others, whatever they run on."""
+"""Tests of several runs in one submission, and of runs that wait for others, on any compute."""
 
 from __future__ import annotations
 

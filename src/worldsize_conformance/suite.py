@@ -1,6 +1,6 @@
-"""All of the suite, for a test module of yours: `from worldsize_conformance.suite import *`.
+"""All tests of the suite, for a test module of another project: `from worldsize_conformance.suite import *`.
 
-What a compute need not be able to do, by its `capabilities`, is skipped.
+Tests of optional abilities that a compute lacks, by its `capabilities`, are skipped.
 """
 
 from worldsize_conformance import (

@@ -1,4 +1,5 @@
-"""Ranks have the umask of the shell that submits; what is ours is the user's alone, or the group's to read."""
+"""Tests of the umask: ranks have that of the submitting shell; worldsize's own files are readable only for the user, or
+for the group if the run is shared."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def mode(*path: str) -> str:
 
 
 def file_modes(place: Place, run: str) -> dict[str, int]:
-    """Return the mode of each file and directory of the run but what its ranks have made."""
+    """Return the mode of each file and directory of the run, except those that its ranks have created."""
     found = {}
     for folder, names, files in os.walk(place.path(run)):
         if folder == place.path(run):

@@ -1,4 +1,5 @@
-"""The ranks of a node are forked from one process that has imported modules, where this program's agents start them."""
+"""Tests of the warm start: the ranks of a node are forked from one process that has imported modules, if worldsize's
+agents start them."""
 
 from __future__ import annotations
 

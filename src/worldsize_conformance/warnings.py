@@ -1,4 +1,4 @@
-"""A success is told with what speaks against it; with `strict: true` it is none."""
+"""Tests of warnings: a success is reported with what contradicts it, and with `strict: true` it counts as a failure."""
 
 from __future__ import annotations
 

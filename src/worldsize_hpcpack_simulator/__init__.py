@@ -1,1 +1,2 @@
-"""A head node of HPC Pack to try the compute with: HTTPS, jobs in memory, nodes that really run their tasks."""
+"""A simulated head node of HPC Pack to test the compute with: HTTPS, jobs in memory, nodes that really run their
+tasks."""

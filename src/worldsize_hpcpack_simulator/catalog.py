@@ -1,4 +1,4 @@
-"""The properties of jobs and tasks: their names, what a value may be, and when it may be set. One table each."""
+"""The properties of jobs and tasks: their names, their possible values, and when they may be set. One table each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _LARGEST = 2**31 - 1
 class Property(NamedTuple):
     """A property that may be set.
 
-    kind     "text", "number", "flag", "date", or the words that are allowed, whose position counts too
-    default  what it is until it is set; "" is not shown among all properties
-    later    also while the job is "queued", "running"; everything may be set while it is configured
+    kind     "text", "number", "flag", "date", or the allowed words, which may also be given by their index
+    default  the value until it is set; a property with the value "" is not listed among all properties
+    later    the later phases of the job, "queued" and "running", in which it may be set; every property may be set
+             while the job is configured
     """
 
     kind: str | tuple[str, ...] = "text"
@@ -113,17 +114,17 @@ TASK_READ = (
     *("EndTime", "ChangeTime", "Id", "HasRuntime", "IsServiceConcluded"),
 )
 SYNONYMS = (("Runtime", "RuntimeSeconds"),)
-"""Two names of one thing: what is set under the first is kept under the second too, and the other way round."""
+"""Pairs of names for the same property. A value that is set under one name is also stored under the other."""
 
 
 def canonical_name(name: str, known: Iterable[str]) -> str | None:
-    """The name as it is written in the tables, whatever its letter case."""
+    """Return the name in the spelling of the tables, for a name in any letter case; None if it is unknown."""
     return {each.lower(): each for each in known}.get(name.strip().lower())
 
 
 def parse_properties(given: Mapping[str, str], table: Mapping[str, Property], what: str) -> dict[str, str]:
-    """Return the properties under their own names, the values in their own spelling. RequestRefused: a name or value
-    that is none."""
+    """Return the properties under their own names, with the values in their own spelling. Raise RequestRefused if a
+    name or a value is not valid."""
     values: dict[str, str] = {}
     for word, text in given.items():
         name = canonical_name(word, table)
@@ -156,7 +157,7 @@ def _parse_value(name: str, text: str, kind: str | tuple[str, ...]) -> str:
 
 
 def check_settable(values: Mapping[str, str], table: Mapping[str, Property], phase: str, state: str) -> None:
-    """RequestRefused unless all of them may be set while the job is in this phase: "configuring", "queued",
+    """Raise RequestRefused unless all properties may be set while the job is in this phase: "configuring", "queued",
     "running"."""
     for name in values:
         if phase != "configuring" and phase not in table[name].later:

@@ -1,4 +1,4 @@
-"""The head node's certificate, signed by an authority of its own that clients are told to trust."""
+"""The head node's certificate, signed by an authority of its own, which clients must be configured to trust."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _NAME = "HPC Pack simulator"
 
 
 def issue(days: float) -> tuple[trustme.CA, trustme.LeafCert]:
-    """Return the authority, and a certificate for localhost, 127.0.0.1 and this machine's name, where a certificate can
-    hold that; it holds for `days`; below 0: it expired so long ago."""
+    """Return the authority, and a certificate for localhost, 127.0.0.1 and this machine's name, if a certificate can
+    contain that. It is valid for `days`; a negative number means that it expired that many days ago."""
     authority = trustme.CA(organization_name=_NAME)
     end = datetime.now(timezone.utc) + timedelta(days=days)
     sign = partial(authority.issue_cert, "localhost", "127.0.0.1", organization_name=_NAME, not_after=end)

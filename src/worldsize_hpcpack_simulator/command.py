@@ -1,4 +1,4 @@
-"""simulate: a simulated cluster on this machine."""
+"""The command `simulate`, which starts a simulated cluster on this machine, to test a compute with."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def simulate(options: argparse.Namespace) -> int:
     from worldsize_hpcpack_simulator.server import run
 
     asked, made_up = _simulator_options(options)
-    set_process_title("worldsize simulate hpcpack")  # its words may hold passwords
+    set_process_title("worldsize simulate hpcpack")  # the command line may contain passwords
     trusted: list[str] = []
 
     def announce(head: HeadNode, url: str, config: str, text: str) -> None:
@@ -104,14 +104,14 @@ def simulate(options: argparse.Namespace) -> int:
         with log or contextlib.nullcontext():
             run(asked, announce, log)
     finally:
-        for config in trusted:  # a file of its name is somebody else's from now on
+        for config in trusted:  # from now on, a file of this name was not written by the simulator
             with contextlib.suppress(UsageError):
                 remove_decision(config, os.environ)
     return 0
 
 
 def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, bool]:
-    """Return the simulator's options, and whether the password was made up."""
+    """Return the simulator's options, and whether the password was generated."""
     from worldsize.trust.procfs import withheld_password
     from worldsize_hpcpack_simulator.options import Account, SimulatorOptions
 
@@ -146,13 +146,13 @@ def _simulator_options(options: argparse.Namespace) -> tuple[SimulatorOptions, b
 
 
 def _require_private_output() -> None:
-    """Where the password is printed to a file, others must not be able to read it, not even until it is closed to them:
-    tasks execute as this user."""
+    """Raise UsageError if the password would be printed to a file that other users can read. The file must be private
+    from the start: with the password, other users could execute tasks as this user."""
     from worldsize.trust.owners import is_believed
 
     try:
         status = os.fstat(1)
-    except OSError:  # there is none
+    except OSError:  # there is no standard output
         return
     kept = stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)
     if kept and (status.st_mode & 0o077 or not is_believed(status.st_uid)):

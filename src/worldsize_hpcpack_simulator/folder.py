@@ -1,4 +1,4 @@
-"""What a simulator keeps on disk: the share, and beside it the two files by which clients find the head node."""
+"""The files of a simulator on disk: the share, and next to it the two files with which clients find the head node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK = "# Written by `worldsize simulate hpcpack`, which replaces it at each sta
 
 
 class SimulatorPaths(NamedTuple):
-    """Absolute paths: the shared directory, `worldsize.toml`, and the certificates to trust."""
+    """The absolute paths of the shared directory, of `worldsize.toml`, and of the certificates to trust."""
 
     share: str
     config: str
@@ -29,9 +29,9 @@ class SimulatorPaths(NamedTuple):
 
 @contextlib.contextmanager
 def hold_share(share: str) -> Iterator[SimulatorPaths]:
-    """The share is there and nobody else's simulator uses it. At the end the two files are gone, and so is the share
-    if it was made for us and is empty. ConfigError, UsageError: it cannot be had, and nothing was changed. StorageError
-    where others could replace the two files."""
+    """Create the share, lock it against other simulators, and yield the paths for a `with`. At its end the two files
+    are removed, and so is the share if it was created here and is empty. Raise ConfigError, UsageError if it cannot be
+    used; then nothing was changed. Raise StorageError if other users could replace the two files."""
     where = os.path.dirname(share)
     place = SimulatorPaths(share, os.path.join(where, "worldsize.toml"), os.path.join(where, "hpcpack-ca.pem"))
     new = [path for path in (share, where) if not os.path.lexists(path)]
@@ -76,7 +76,7 @@ def _is_ours(path: str) -> bool:
 
 
 def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
-    """Both files, each whole or not at all. UsageError: they cannot be written."""
+    """Write both files, each completely or not at all. Raise UsageError if they cannot be written."""
     for path, data in ((place.authority, authority), (place.config, text.encode())):
         try:
             write_document(path, data)
@@ -85,7 +85,7 @@ def write_files(place: SimulatorPaths, authority: bytes, text: str) -> None:
 
 
 def configuration(place: SimulatorPaths, options: SimulatorOptions, url: str, cluster: Cluster) -> str:
-    """Return a worldsize.toml that makes this cluster the default compute. No password is in it."""
+    """Return a worldsize.toml that makes this cluster the default compute. It contains no password."""
     node = options.at if cluster.isolated else cluster.link
     lines = [
         MARK,

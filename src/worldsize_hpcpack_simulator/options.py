@@ -1,4 +1,4 @@
-"""What a simulated cluster is to be like."""
+"""The options of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROLES = ("Administrator", "JobAdministrator", "JobOperator", "User")
 
 
 class Account(NamedTuple):
-    """A user of the cluster. `name` is `DOMAIN\\user` or `user`."""
+    r"""A user of the cluster. `name` is `DOMAIN\user` or `user`."""
 
     name: str
     password: str
@@ -17,19 +17,21 @@ class Account(NamedTuple):
 
 
 class SimulatorOptions(NamedTuple):
-    """nodes         how many compute nodes
-    port             of the head node on 127.0.0.1; 0: any that is free
-    share            the shared directory, an absolute path; `at` is its name on the nodes
+    """The options of a simulated cluster.
+
+    nodes            the number of compute nodes
+    port             the head node's port on 127.0.0.1; 0: any free one
+    share            the shared directory, an absolute path; `at` is its path on the nodes
     account          the administrator
-    others           further users; with none, `x-ms-as-user` accepts any name
+    others           further users; if there are none, `x-ms-as-user` accepts any name
     unmounted        nodes that lack the share
-    days             for how long the certificate holds; below 0: since when it has not
-    generation       which paths are served: "2016", "2019" or "both"
-    delay            seconds that a job or task spends in each state that it only passes
-    grace            seconds between the asking and the killing of a task that is cancelled
-    cores, gpus      of each node
-    namespaces       whether nodes get a view of the machine of their own
-    cached           whether the head node holds the credentials of whoever submits
+    days             the number of days for which the certificate is valid; below 0: since when it is not
+    generation       the generation of the paths that are served: "2016", "2019" or "both"
+    delay            seconds that a job or task spends in each state that it only passes through
+    grace            seconds between INT and KILL for a task that is cancelled
+    cores, gpus      the numbers of cores and GPUs of each node
+    namespaces       whether each node gets its own view of the machine
+    cached           whether the head node holds the credentials of users who submit jobs
     """
 
     share: str

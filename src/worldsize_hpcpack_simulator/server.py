@@ -1,4 +1,4 @@
-"""The simulator's server: start the head node and its nodes, announce the address, and stop them all."""
+"""The simulator's server: it starts the head node and its nodes, announces the address, and stops them all."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from worldsize_hpcpack_simulator.scheduler.cluster import Cluster
 
 HOST = "127.0.0.1"
 KEEP_ALIVE = 120
-"""Seconds after which an idle connection is closed, as IIS has it by default. A client that keeps its connections for
-longer may send a request into one that has just been closed."""
+"""Seconds after which an idle connection is closed, the default of IIS. A client that keeps its connections for longer
+may send a request on one that has just been closed."""
 _IDLE, _STEPS, _LEAST = 0.2, 4, 0.002
 _GRACEFUL = 1
 Announce = Callable[[HeadNode, str, str, str], None]
 
 
 def run(options: SimulatorOptions, announce: Announce, log: IO[str] | None = None) -> None:
-    """Serves until SIGINT, SIGTERM or SIGHUP; nothing is left then, but what runs have written to the share.
+    """Serve requests until SIGINT, SIGTERM or SIGHUP. Afterwards nothing is left, except what runs have written to the
+    share.
 
-    `announce(head, url, path, text)` is called once everything answers, with the configuration that was written.
-    ConfigError, UsageError, StorageError: it cannot start.
+    `announce(head, url, path, text)` is called once everything answers, with the configuration that was written. Raise
+    ConfigError, UsageError, StorageError if the simulator cannot start.
     """
     with cluster_folder.hold_share(options.share) as where, _listen(options.port) as listener:
         asyncio.run(_simulate(options, where, listener, announce, log))
 
 
 def _listen(port: int) -> socket.socket:
-    listener = socket.socket(proto=socket.IPPROTO_TCP)  # asyncio sends small answers at once only where it is said
+    listener = socket.socket(proto=socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only if the protocol is given
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
@@ -95,7 +96,7 @@ def _check_names(options: SimulatorOptions, cluster: Cluster) -> None:
 
 
 def _make_server(head: HeadNode, context: ssl.SSLContext, woken: asyncio.Event, log: IO[str] | None) -> uvicorn.Server:
-    """Signals stay ours."""
+    """Create the HTTPS server. It installs no signal handlers: `_simulate` handles signals itself."""
     config = uvicorn.Config(
         web_app(head, woken.set, _make_logger(log)),
         log_config=None,
@@ -121,7 +122,7 @@ async def _serve(
     pace: Coroutine[Any, Any, None],
     announce: Callable[[], None],
 ) -> None:
-    """Until `stop` is set. What the scheduler raises is raised."""
+    """Serve requests and run the scheduler until `stop` is set. Raise the scheduler's errors."""
     serving, pacing, stopped = map(asyncio.ensure_future, (server.serve(sockets=[listener]), pace, stop.wait()))
     while not server.started and not serving.done():
         await asyncio.sleep(_LEAST)
@@ -138,7 +139,7 @@ async def _serve(
 
 
 async def _run_scheduler(head: HeadNode, woken: asyncio.Event) -> None:
-    """Steps of the scheduler: at once when something has changed, and often while something is on its way."""
+    """Run the scheduler's steps: at once when something has changed, and often while jobs change by themselves."""
     while True:
         woken.clear()
         busy = head.scheduler.step()

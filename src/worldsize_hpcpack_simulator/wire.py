@@ -1,4 +1,4 @@
-"""What goes over the wire: JSON, lists of properties, dates, and refusals with their HTTP status."""
+"""The data in requests and responses: JSON, lists of properties, dates, and refusals with their HTTP status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DATES = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y", "%Y-%m-%dT%H:
 
 
 class RequestRefused(Exception):
-    """The request is answered with this status and message, and has changed nothing."""
+    """An error: the request is answered with this status and message, and has changed nothing."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -20,8 +20,8 @@ class RequestRefused(Exception):
 
 
 def parse_json(body: bytes, kind: str) -> object:
-    """Return the body of a request of the content type `kind`; None for no body. RequestRefused: it is not JSON, is
-    `null`, or says that it is something else."""
+    """Return the body of a request of the content type `kind`; None for no body. Raise RequestRefused if it is not
+    JSON, is `null`, or has another content type."""
     if not body.strip():
         return None
     kind = kind.partition(";")[0].strip().lower()
@@ -41,8 +41,8 @@ def _refuse_constant(word: str) -> float:
 
 
 def parse_property_list(body: object) -> dict[str, str]:
-    """Return the names and values of `[{"Name": …, "Value": …}, …]`, the two words in any letter case; none for no
-    body."""
+    """Return the names and values in `[{"Name": …, "Value": …}, …]`, where the two keys may be in any letter case; an
+    empty mapping for no body. Raise RequestRefused if it is not of that form."""
     if body is None:
         return {}
     if not isinstance(body, list):
@@ -65,22 +65,22 @@ def _parse_property(item: object) -> tuple[str, str]:
 
 
 def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
-    """One object as it is sent: `[{"Name": "Id", "Value": "14"}, …]`."""
+    """Return an object in the form in which it is sent: `[{"Name": "Id", "Value": "14"}, …]`."""
     return [{"Name": name, "Value": value} for name, value in values.items()]
 
 
 def to_objects(rows: Iterable[Mapping[str, str]]) -> list[dict[str, list[dict[str, str]]]]:
-    """Several objects as they are sent."""
+    """Return several objects in the form in which they are sent."""
     return [{"Properties": to_property_list(row)} for row in rows]
 
 
 def names_in(text: str | None) -> list[str]:
-    """Return the names of a comma-separated list, without those that are empty."""
+    """Return the names in a comma-separated list, without empty ones."""
     return [name for name in (part.strip() for part in (text or "").split(",")) if name]
 
 
 def date_text(moment: float | None) -> str:
-    """`M/d/yyyy h:mm:ss tt` in UTC, rounded down; "" for no time."""
+    """Return a time as `M/d/yyyy h:mm:ss tt` in UTC, rounded down; "" for no time."""
     if moment is None:
         return ""
     at = time.gmtime(moment)
@@ -90,13 +90,13 @@ def date_text(moment: float | None) -> str:
 
 
 def iso_text(moment: float) -> str:
-    """`2020-02-29T12:17:02.726141+00:00`."""
+    """Return a time in the form `2020-02-29T12:17:02.726141+00:00`."""
     at = time.gmtime(moment)
     return f"{at.tm_year:04d}{time.strftime('-%m-%dT%H:%M:%S', at)}.{int(moment % 1 * 1_000_000):06d}+00:00"
 
 
 def parse_date(text: str) -> float:
-    """Return the time that a date names, UTC where it names no offset. RequestRefused: it is none."""
+    """Return the time that a date names, in UTC if it contains no offset. Raise RequestRefused if it is no date."""
     plain = text.strip()
     for pattern in _DATES:
         try:

@@ -1,13 +1,13 @@
-"""The agent as a program: one for each node of an attempt, started by the cluster.
+"""The agent program: the cluster starts one agent for each node of an attempt.
 
     python agent.pyz RUN_DIR (--node-rank N | --node-rank-var SLURM_NODEID) [--attempt K] [--address ADDRESS]
                              [--launcher PID [--starter PID]]
-    python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      where no batch script comes first
+    python agent.pyz RUN_DIR --node-rank N --attempt-var NAME --prepare      if no batch script runs first
     python agent.pyz RUN_DIR --conduct                   all nodes, on this machine
-    python agent.pyz RUN_DIR --queue                     the runs of an array, or one that waits, on this machine
+    python agent.pyz RUN_DIR --queue                     the runs of an array, or one waiting run, on this machine
 
-Node 0 is the head: it publishes its address in the run directory, where the others read it.
-Exit code: the first failure's, on every node; 2 where it could not begin.
+Node 0 is the head. It publishes its address in the run directory, where the other agents read it. The exit code is that
+of the first failure, on every node; 2 if the agent could not begin.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _run(
     address = options.address or environ.get(ADDRESS)
     try:
         load_launchers(plan, paths)
-        if plan.array and node_rank == 0:  # before the head publishes its address, for which the other nodes wait
+        if plan.array and node_rank == 0:  # before the head publishes its address: the other nodes wait for that
             from worldsize.agent.startup.array_element import complete_own_element
 
             complete_own_element(plan, paths)
@@ -176,13 +176,13 @@ def _join_rendezvous(
 
 
 def run_and_exit() -> NoReturn:
-    """Run the agent and end this process with its exit code. The interpreter is not taken down, as in forked agents:
-    that takes milliseconds, twice where there is a keeper."""
+    """Run the agent and end this process with its exit code. `os._exit` skips the shutdown of the interpreter, as in
+    forked agents, because the shutdown takes milliseconds, twice if there is a keeper."""
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # there may be no stream, and the log may lie on a full disk
+        except (AttributeError, OSError, ValueError):  # the stream may be None, and the log may be on a full disk
             pass
     os._exit(code)
 

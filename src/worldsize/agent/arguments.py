@@ -1,5 +1,5 @@
-"""The command line of an agent. It is parsed by hand: argparse takes longer than all that an agent does until its ranks
-run."""
+"""Parser for the command line of an agent. The arguments are parsed by hand, because argparse takes longer than all
+that an agent does until its ranks run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ _VALUES = ("--node-rank", "--node-rank-var", "--attempt", "--attempt-var", "--ad
 
 
 class AgentOptions(NamedTuple):
-    """The options of one agent. Exactly one of `node_rank`, `node_rank_var`, `conduct` and `queue` is given: the
+    """The options of one agent. Exactly one of `node_rank`, `node_rank_var`, `conduct` and `queue` is given; it is the
     agent's role.
 
     node_rank      the node of the plan that this agent is for; 0 is the head
     node_rank_var  the environment variable that holds the node's rank
     conduct        start the agents of all nodes on this machine, as virtual nodes
     queue          start the runs on this machine, each in its turn
-    address        where the other nodes reach this one if it is the head
-    attempt_var    the environment variable that holds the lowest number for this attempt: the first from there on
-                   that nobody has begun
-    prepare        do what a batch script does elsewhere: look at what the run waits for, execute its setup
-    launcher       the pid of the process that waits for the agents of all nodes, and that the starter of each of them
-                   reports to; 0: there is none
-    starter        the pid of the process that has started this one, and may be gone already; 0: this one's parent
+    address        the address at which the other nodes reach this one if it is the head
+    attempt_var    the environment variable that holds the lowest possible attempt number: the agent uses the first
+                   number from there on that no other process has begun
+    prepare        do what a batch script does elsewhere: check the runs that this run waits for, execute its setup
+    launcher       the pid of the process that waits for the agents of all nodes, and that the starter of each agent
+                   reports to; 0 if there is none
+    starter        the pid of the process that has started this one, and may have ended already; 0 means the parent of
+                   this process
     """
 
     run_dir: str
@@ -45,7 +46,8 @@ class AgentOptions(NamedTuple):
 
 
 def parse_arguments(argv: Sequence[str]) -> AgentOptions:
-    """Parse an agent's arguments. Raises UsageError for words that are not known, or that do not fit together."""
+    """Parse an agent's arguments. Raise UsageError if an argument is unknown, or if the arguments do not fit
+    together."""
     values, rest = _split_options(argv)
     who = [name for name in _ROLE_OPTIONS if name in values]
     if len(who) != 1:
@@ -68,7 +70,7 @@ def parse_arguments(argv: Sequence[str]) -> AgentOptions:
 
 
 def _split_options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the options with their values, and the other words."""
+    """Return the options with their values, and the positional arguments."""
     values: dict[str, str] = {}
     rest = []
     words = iter(argv)

@@ -1,10 +1,10 @@
-"""The keeper: the parent of an agent that a scheduler has started. With it, nothing of the node's ranks outlives the
-agent, however the agent ends.
+"""The keeper: the parent process of an agent that a scheduler has started. It ensures that no process of the node's
+ranks outlives the agent, however the agent ends.
 
-The ranks that a killed agent leaves lead sessions of their own, so a scheduler without control groups does not find
-them. The process that the scheduler has started is therefore the keeper: it forks the agent, ends what a killed agent
-leaves, and writes the record that the agent could not write. An agent whose keeper is gone is told so by a lifeline,
-and ends by itself.
+The ranks that a killed agent leaves behind lead sessions of their own, so a scheduler without control groups does not
+find them. The process that the scheduler has started is therefore the keeper. It forks the agent, ends the processes
+that a killed agent leaves behind, and writes the record that the agent could not write. A lifeline notifies the agent
+when its keeper is gone; the agent then ends by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.state.exit_records import read_exit
 
 _LOOK_EVERY = 5.0
-"""Seconds between two looks at who is this process's parent, where the kernel does not report the starter's end."""
+"""Seconds between two checks of this process's parent, for kernels that do not report the end of the starter."""
 
 _MARK_SUFFIX = ".unheard"
 
@@ -31,21 +31,21 @@ _MARK_SUFFIX = ".unheard"
 def run_under_keeper(
     plan: Plan, paths: RunPaths, node_rank: int, launcher: int, starter: int, run: Callable[[int, Notifications], int]
 ) -> int:
-    """Call `run` in a child of this process, with the child's lifeline and the head's notifications; return the exit
+    """Call `run` in a child of this process, with the child's lifeline and the head's notifications. Return the exit
     code.
 
-    `launcher`: the pid of the process that has started the agents of all nodes, and that waits for them as long as the
-    starter of each lives; 0 where there is none. `starter`: the pid of the process that has started this agent; 0: the
-    parent. Where a starter is gone, the run ends with NODE_FAILURE, and the launcher on this machine is ended too,
-    since it would wait for ever.
+    `launcher` is the pid of the process that has started the agents of all nodes, and that waits for them while the
+    starter of each agent lives; 0 if there is none. `starter` is the pid of the process that has started this agent; 0
+    means the parent. If a starter is gone, the run ends with NODE_FAILURE, and the launcher on this machine is killed
+    too, since it would wait for ever.
     """
     starter, started = starter or os.getppid(), time.time()
     processes.become_subreaper()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, as some starters leave it, no end is told
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, as by some starters, no child's end is reported
     passed_on = STOP | {STOP_NOW} | (set(NOTICES) if plan.batch is not None or is_in_step_cgroup() else set())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, passed_on | {signal.SIGCHLD})
     if launcher:
-        processes.end_with_parent(signal.SIGCHLD)  # which ends nothing, but wakes this process
+        processes.end_with_parent(signal.SIGCHLD)  # SIGCHLD does not end this process, but wakes it
     notifications = Notifications()
     if node_rank == 0:
         notifications = begin_notifications(plan, paths, os.environ, restartable=True)
@@ -73,10 +73,10 @@ def run_under_keeper(
 
 
 class _Keeper:
-    """The keeper waits for its agent, passes signals on to it, and cuts its lifeline when the starter is gone.
+    """The parent that waits for its agent, passes signals on to it, and cuts its lifeline when the starter is gone.
 
-    mark           the file that the keeper then leaves for the head's keeper, however the run ends
-    asked_to_stop  whether the keeper was told to end, and has told its agent
+    mark           the file that the keeper creates for the head's keeper when the starter is gone, however the run ends
+    asked_to_stop  whether the keeper has received a signal to end, and has passed it on to its agent
     killed         whether a signal has ended the agent
     """
 
@@ -89,7 +89,7 @@ class _Keeper:
         self.killed = False
 
     def wait(self, passed_on: frozenset[signal.Signals]) -> int:
-        """Wait until the agent has ended; return its exit code, 128+N for signal N."""
+        """Wait until the agent has ended. Return its exit code, 128+N for signal N."""
         while True:
             if self._starter and os.getppid() != self._starter:
                 self._starter = 0
@@ -106,7 +106,7 @@ class _Keeper:
     def _leave_mark(self) -> None:
         try:
             os.close(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-        except OSError:  # the run directory is gone, or the disk full: the agent tells too, unless it has ended
+        except OSError:  # no run directory, or a full disk: the agent also reports it, unless it has ended
             pass
 
     def _reap(self) -> int | None:
@@ -120,8 +120,8 @@ class _Keeper:
 
 
 def _end_launcher(paths: RunPaths, launcher: int) -> None:
-    """Send KILL to the launcher where the starter of any node was lost, since a lost starter reports nothing to the
-    launcher. Only a process with the run's id in its command line is taken for the launcher."""
+    """Send KILL to the launcher if the starter of any node was lost, because a lost starter reports nothing to the
+    launcher. A process counts as the launcher only if its command line contains the run's id."""
     from worldsize.agent.outcome.verdict import STARTER_LOST
 
     record = read_exit(paths, 0)

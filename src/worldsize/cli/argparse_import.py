@@ -1,4 +1,5 @@
-"""argparse without translations: there are none of its words, and a search for them takes 2 ms of each start."""
+"""Import of argparse without translations. There are no translations of its words, and the search for them takes 2 ms
+of each start."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import sys
 
 
 def import_argparse() -> None:
-    """Import argparse while a module stands in for `gettext`, from which argparse takes two functions. A process that
-    has loaded either already keeps what it has."""
+    """Import argparse with a temporary module in place of `gettext`, from which argparse imports two functions. Do
+    nothing if the process has already loaded either module."""
     if "argparse" in sys.modules or "gettext" in sys.modules:
         return
     stand_in = type(sys)("gettext")

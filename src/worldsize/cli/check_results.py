@@ -1,4 +1,4 @@
-"""What a check found, as text and as data."""
+"""The results of a check, as text and as data."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SHOWN_NODES = 4
 
 
 class CheckResults(NamedTuple):
-    """What a check found.
+    """The results of a check.
 
-    run      the id of the run that it was; None where it was none
-    seconds  that its nodes took
+    run      the id of the run that performed the check; None if no run did
+    seconds  the seconds that its nodes took
     hosts    the nodes' names, by their ranks
-    rows     in the order of the checks
+    rows     the rows in the order of the checks
     """
 
     run: str | None
@@ -37,16 +37,16 @@ class CheckResults(NamedTuple):
         return worst_verdict(self.rows)
 
     def bad_nodes(self) -> list[str]:
-        """Return the nodes of which something is bad, by their ranks."""
+        """Return the names of the nodes with a bad row, in the order of their ranks."""
         bad = {row.node for row in self.rows if row.verdict == BAD}
         return [host for host in self.hosts if host in bad]
 
     def bad_everywhere(self) -> list[str]:
-        """Return the ids of bad rows that are of no node."""
+        """Return the ids of bad rows that belong to no node."""
         return list(dict.fromkeys(row.id for row in self.rows if row.verdict == BAD and row.node not in self.hosts))
 
     def data(self) -> dict[str, Any]:
-        """{run, seconds, nodes, rows: [{node, id, what, value, verdict, hint}], verdict}"""
+        """Return the results as {run, seconds, nodes, rows: [{node, id, what, value, verdict, hint}], verdict}."""
         rows = [row._asdict() for row in self.rows]
         return {
             "run": self.run,
@@ -58,7 +58,7 @@ class CheckResults(NamedTuple):
 
 
 def show_results(found: CheckResults, output: str) -> int:
-    """Show what was found as the option `-o` says, and return the exit code: 1 where something is bad."""
+    """Show the results in the format of the option `-o`. Return the exit code, which is 1 if something is bad."""
     if output == "json":
         show_json(found.data())
     else:
@@ -71,7 +71,8 @@ def exit_code(found: CheckResults) -> int:
 
 
 def result_lines(found: CheckResults) -> list[str]:
-    """Return the bad rows, the warnings, what is unknown, the rest by ids, and one line about all of it."""
+    """Return the lines of the results: the bad rows, the warnings, the unknown rows, the good rows by ids, and a
+    summary."""
     rows = [row for verdict in _ORDER for row in found.rows if row.verdict == verdict]
     width = max((len(row.id) for row in found.rows), default=0)
     lines = [_line(verdict, name, text, width) for verdict, name, text in (*_problems(rows), *_successes(found.rows))]
@@ -84,7 +85,7 @@ def _line(verdict: str, name: str, text: str, width: int) -> str:
 
 
 def _problems(rows: Sequence[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """Those rows that say the same of several nodes as one."""
+    """Yield the rows as (verdict, id, text). Rows that are the same for several nodes become one."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         groups.setdefault(row[1:], []).append(row.node)
@@ -100,8 +101,8 @@ def _nodes_text(nodes: Sequence[str]) -> str:
 
 
 def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
-    """Yield the rows that are fine, one for each id, and for each of several things that were looked at under it. What
-    was looked at is said where the id alone would not tell."""
+    """Yield the good rows as (verdict, id, text): one for each id, and for each of several objects that were checked
+    under it. The text names the object if the id alone does not identify it."""
     groups: dict[tuple[str, str], list[CheckRow]] = {}
     for row in rows:
         if row.verdict == OK:
@@ -115,7 +116,8 @@ def _successes(rows: Iterable[CheckRow]) -> Iterable[tuple[str, str, str]]:
 
 
 def values_text(values: Sequence[str]) -> str:
-    """Several values as one: "120 to 310 GB free" where only a number differs; otherwise the first few of them."""
+    """Return several values as one text: "120 to 310 GB free" if only a number differs; otherwise the first few of
+    them."""
     distinct = list(dict.fromkeys(values))
     if len(distinct) == 1:
         return distinct[0]
@@ -129,7 +131,7 @@ def values_text(values: Sequence[str]) -> str:
 
 
 def summary_line(found: CheckResults) -> str:
-    """ "node3: bad; 23 rows: 21 ok, 1 warning, 1 bad (1.4 s on 4 nodes)"."""
+    """Return the summary: "node3: bad; 23 rows: 21 ok, 1 warning, 1 bad (1.4 s on 4 nodes)"."""
     counts = {verdict: sum(row.verdict == verdict for row in found.rows) for verdict in VERDICTS}
     told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
     bad = found.bad_nodes()

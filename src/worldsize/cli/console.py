@@ -1,4 +1,4 @@
-"""What several verbs share: their options, the configuration, a run by its name, output."""
+"""Functions that several verbs share: for their options, the configuration, a run by its name, and output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 _DURATION_UNITS = ((172800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (10, 1, "s"))
-"""From so many seconds on: a unit of so many."""
+"""The units of durations: the number of seconds from which on a unit is used, its length in seconds, and its name."""
 
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def current_directory() -> str:
-    """Return the current directory. UsageError where it is no more."""
+    """Return the current directory. Raise UsageError if it no longer exists."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -44,10 +44,10 @@ def current_directory() -> str:
 
 
 def load_current_config() -> Config:
-    """Return the configuration of the current directory. Where that is no more, there is no project either: runs that
-    exist can still be looked at.
+    """Return the configuration of the current directory. If the directory no longer exists, there is no project either,
+    but existing runs can still be viewed.
 
-    At a terminal the person is asked about a project's file that could harm; each notice about files is shown once.
+    At a terminal the user is asked about a project's file that could be harmful. Each notice about files is shown once.
     """
     completing = "_ARGCOMPLETE" in os.environ
     config = load_config(config_directory(), os.environ, _ask if not completing and can_ask() else None)
@@ -86,7 +86,8 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_count(text: str) -> int:
-    """Return the type of an option that takes a number of things."""
+    """Parse the value of an option that takes a number of things. Raise ArgumentTypeError if it is no number or
+    negative."""
     value = parse_digits(text.removeprefix("-"))
     if value is None:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
@@ -96,7 +97,8 @@ def parse_count(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Return the type of an option that takes a time."""
+    """Parse the value of an option that takes a time in seconds. Raise ArgumentTypeError if it is no number or
+    negative."""
     try:
         value = float(text)
     except ValueError:
@@ -107,7 +109,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_age(text: str, where: str = "--older-than") -> float:
-    """Return an age in seconds. UsageError for what is no age."""
+    """Parse an age, such as 30d or 12h, and return it in seconds. Raise UsageError if the text is not an age."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
         raise UsageError(f"{text[:40]!r} is not an age", where, "a number and a unit: 30d, 12h, 90m, 45s")
@@ -115,7 +117,7 @@ def parse_age(text: str, where: str = "--older-than") -> float:
 
 
 def set_completer(argument: argparse.Action, complete: Callable[..., list[str]]) -> None:
-    """Let the shell offer what `complete` returns for the argument."""
+    """Register `complete` as the function that returns the shell's completions for the argument."""
     argument.completer = complete  # type: ignore[attr-defined]
 
 
@@ -136,13 +138,13 @@ def complete_job_files(prefix: str, **_: Any) -> list[str]:
 
 
 def find_run(text: str | None, action: str | None = None, array_hint: str = "") -> Run:
-    """As `find_runs`. UsageError for an array: whoever asks for one run can do nothing with many; `array_hint` is what
-    else can be done with an array."""
+    """Return the run of that id or name, as `find_runs` does. Raise UsageError for an array, because the command works
+    on one run only. `array_hint` is a hint about what can be done with an array."""
     return require_run(find_runs(text, action), array_hint)
 
 
 def require_run(found: Run | RunArray, array_hint: str = "") -> Run:
-    """Return the run. UsageError for an array."""
+    """Return `found` if it is a run. Raise UsageError if it is an array."""
     from worldsize.service.runs.run import Run
 
     if isinstance(found, Run):
@@ -155,8 +157,9 @@ def find_runs(text: str | None, action: str | None = None, asks: bool = True) ->
     """Return the run, or the array of runs, of that id or name; for None the latest that was started from this
     directory.
 
-    `action`: the verb of a command that changes something. Then a name has to be that of one run, and a run that nobody
-    has named is told; at a terminal the person is asked, unless `asks` is false. UsageError where the answer is no.
+    `action` is the verb of a command that changes something. With it, a name must be that of exactly one run. A run
+    that was not named is reported; at a terminal the user is asked instead, unless `asks` is false. Raise UsageError if
+    the answer is no.
     """
     from worldsize.service.runs.open import open_runs
     from worldsize.store.find import find_latest_from, find_run_paths
@@ -166,7 +169,7 @@ def find_runs(text: str | None, action: str | None = None, asks: bool = True) ->
         return open_runs(find_run_paths(home, text, latest_of_name=action is None), os.environ)
     try:
         directory = os.getcwd()
-    except OSError:  # it is no more: nothing can have been started from it
+    except OSError:  # the directory no longer exists: no run can have been started from it
         return open_runs(find_run_paths(home, None), os.environ)
     found = open_runs(find_latest_from(home, directory), os.environ)
     if action is not None:
@@ -194,26 +197,27 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(runs: Run | RunArray) -> str:
-    """ "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
+    """Return the size as text: "1 node, 2 ranks on local"; "4 runs of 1 node, 2 ranks on local"."""
     nodes, ranks = runs.size
     several = "" if runs.noun == "run" else f"{count_text(len(runs.runs()), 'run')} of "
     return f"{several}{count_text(nodes, 'node')}, {count_text(ranks, 'rank')} on {runs.common.compute}"
 
 
 def count_text(number: int, noun: str) -> str:
-    """ "1 rank", "2 ranks"."""
+    """Return the number with the noun: "1 rank", "2 ranks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def rehearsal_text(plan: Plan | Array) -> str:
-    """ ", a rehearsal with 4 virtual GPUs per node"; "" for what is none."""
+    """Return ", a rehearsal with 4 virtual GPUs per node"; "" if the plan is not a rehearsal."""
     if not isinstance(plan, Plan) or plan.rehearsal is None:
         return ""
     return f", a rehearsal with {count_text(plan.rehearsal.gpus, 'virtual GPU')} per node"
 
 
 def warnings_text(status: Status) -> str:
-    """ ", but rank 0 left an uncaught ValueError: … (and 1 more)" of a run that succeeded; "" without warnings."""
+    """Return ", but rank 0 left an uncaught ValueError: … (and 1 more)" for a run that succeeded; "" without
+    warnings."""
     if not status.warnings:
         return ""
     more = f" (and {len(status.warnings) - 1} more)" if len(status.warnings) > 1 else ""
@@ -221,7 +225,7 @@ def warnings_text(status: Status) -> str:
 
 
 def tags_text(tags: Mapping[str, str]) -> str:
-    """`swept, lr=0.1`: a tag whose value is empty by its name alone."""
+    """Return the tags as text: `swept, lr=0.1`. A tag with an empty value is shown by its name only."""
     return ", ".join(f"{name}={value}" if value else name for name, value in tags.items())
 
 

@@ -1,5 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
-"""The command line's entry: find the verb, load that verb's module alone, run it, turn errors into words and codes."""
+"""The entry point of the command line. It finds the verb, loads only that verb's module, runs it, and turns errors into
+messages and exit codes."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ try:
     from worldsize.common.numbers import parse_digits
     from worldsize.errors import UsageError, WorldsizeError
     from worldsize.registry import find_module, load_module
-except KeyboardInterrupt:  # Ctrl-C this early is no traceback either
+except KeyboardInterrupt:  # Ctrl-C this early must not print a traceback either
     os._exit(130)
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 _WIDEST = 10_000
-"""Columns of a terminal."""
+"""The maximum number of columns of a terminal."""
 
 
 class Verb(NamedTuple):
-    """`module`, as `load_module` takes it, may be that of a wing."""
+    """A verb of the command line. `module` is a module name for `load_module`, and may be that of a wing."""
 
     module: str
     help: str
@@ -87,7 +88,7 @@ ALIASES = {
     "ssh": ("shell",),
     "remove": ("rm",),
 }
-"""Words of other programs for a verb."""
+"""Words of other programs, and the verb that each of them means."""
 
 _WITH_COMMAND = ("run", "submit", "rehearse", "debug", "check", "convert", "bench", "exec")
 _DESCRIPTION = "From one process to a cluster: one job file, any world size."
@@ -103,8 +104,8 @@ started from this directory.
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse would ask shutil, which imports every compression library, for each
-    option."""
+    """The formatter of help texts, as wide as the terminal. argparse would query shutil for each option, which imports
+    every compression library."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
@@ -121,7 +122,8 @@ def _columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with worldsize's exit code and a pointer to the verb's help; `verbs` holds the parsers of the verbs."""
+    """An argparse parser with worldsize's exit code and a pointer to the verb's help. `verbs` contains the parsers of
+    the verbs."""
 
     verbs: Mapping[str, argparse.ArgumentParser] = {}
 
@@ -130,7 +132,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
-    """Return the parser that knows all verbs by name, and in full those of `only` (None: every one)."""
+    """Return the parser that knows all `verbs` by name, and the options of `only` (None: of every verb)."""
     parser = Parser(
         prog="worldsize",
         description=_DESCRIPTION,
@@ -157,7 +159,8 @@ def build_parser(verbs: Sequence[str], only: str | None = None) -> Parser:
 
 
 def split_words(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """worldsize's own words, and those after the first `--`: a command of the user's, exactly as typed."""
+    """Split the arguments into worldsize's own words, and the words after the first `--`, which are a command of the
+    user, exactly as typed; None if there is no `--`."""
     words = list(argv)
     if "--" not in words:
         return words, None
@@ -166,7 +169,7 @@ def split_words(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. Expected errors are printed, never raised."""
+    """Run one command. Return its exit code. Expected errors are printed, never raised."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -188,8 +191,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _error_text(error: OSError) -> str:
-    """Return the error in words. An error about a file that worldsize writes is caught where it is written; so one
-    without a name is about the output."""
+    """Return the message for the error. An error about a file that worldsize writes is caught where the file is
+    written, so an error without a file name is about the output."""
     if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"cannot write the output: {error.strerror}"
     if error.filename is not None and error.strerror:
@@ -237,7 +240,8 @@ def _dispatch(words: list[str], command: list[str] | None) -> int:
 
 
 def _begin_notes_if_asked(words: list[str]) -> list[str]:
-    """Tell decisions and programs from now on, where `-v` or WORLDSIZE_DEBUG asks for that; the words without it."""
+    """Report decisions and programs from now on, if `-v` or WORLDSIZE_DEBUG requests it. Return the words without
+    `-v`."""
     asked = "-v" in words or "--verbose" in words
     if not asked and os.environ.get("WORLDSIZE_DEBUG", "0") in ("", "0"):
         return words
@@ -253,7 +257,8 @@ def _begin_notes_if_asked(words: list[str]) -> list[str]:
 
 
 def _plain_words(words: list[str]) -> list[str]:
-    """`help`, `help VERB` and `version` mean the options of those names, and an alias its verb."""
+    """Replace `help`, `help VERB` and `version` with the options of those names, and an alias with its verb. Return the
+    words."""
     if words[:1] == ["help"]:
         return _plain_words([*words[1:], "--help"])
     if words and words[0] in ALIASES:
@@ -270,14 +275,14 @@ def _raise_unknown_words(parser: Parser, verb: str | None, words: list[str], ext
 
 
 def _discard_stream(descriptor: int) -> None:
-    """Send what is still written to a stream, by a last flush too, to the null device: its reader has gone, or its disk
-    is full."""
+    """Redirect a stream to the null device, including the output of its last flush, because its reader is gone or its
+    disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _open_streams() -> None:
-    """Make printing work, whatever this process was started with: closed streams go nowhere, odd characters are
-    escaped."""
+    """Prepare the standard streams for printing, regardless of how this process was started. Closed streams are opened
+    on the null device, and characters that cannot be encoded are escaped."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         while os.open(os.devnull, os.O_RDWR) <= 2:
             pass
@@ -288,9 +293,11 @@ def _open_streams() -> None:
 
 
 def run() -> NoReturn:
-    """The console script: leaves without the interpreter's tear-down, which costs milliseconds and does nothing.
+    """Run the command line as the console script, and exit without the shutdown of the interpreter, which takes
+    milliseconds and does nothing useful.
 
-    The garbage collector starts when a run is followed: until then it would only go over the imports, again and again.
+    The garbage collector starts when a run is followed. Before that it would only scan the imported modules, again and
+    again.
     """
     gc.disable()
     try:
@@ -307,9 +314,9 @@ def run() -> NoReturn:
 def _run_main() -> int:
     try:
         return main()
-    except SystemExit as end:  # argparse: help was printed, or a mistake
+    except SystemExit as end:  # argparse has printed help, or an error
         return end.code if isinstance(end.code, int) else 0
-    except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may hold words of others)
+    except Exception:  # noqa: BLE001  (a defect of worldsize; the traceback may contain text from other programs)
         from traceback import format_exc
 
         from worldsize.cli.output import report, report_message
@@ -320,7 +327,7 @@ def _run_main() -> int:
 
 
 def _flush_streams(code: int) -> int:
-    """`code`, or another where it is 0 and what was printed cannot be written."""
+    """Flush the standard streams. Return `code`, or another exit code if it is 0 and the output cannot be written."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

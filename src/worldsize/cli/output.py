@@ -1,16 +1,16 @@
-"""Everything that the command line shows goes through here; no other module of it writes to stdout or stderr.
+"""All output of the command line. No other module of it writes to stdout or stderr.
 
-What jobs, runs, servers and files of others say drives no terminal: it is shown escaped. Colours are worldsize's own,
-where the stream is a terminal that has them. `show` and `report` take lines: a line break within one is part of a
-value, and is escaped too, so that no value passes for a line of worldsize's own.
+Text from jobs, runs, servers and files of others cannot control the terminal: it is escaped. Colours are worldsize's
+own, and are used if the stream is a terminal that has them. `show` and `report` take lines: a line break within one is
+part of a value and is escaped too, so that no value looks like a line of worldsize's own.
 
-Written as it is, because that is what was asked for:
+Three functions write text unchanged, because the user requested it:
 
-show_document  where stdout is no terminal: a file to be kept, or the input of another program (`convert | patch`)
+show_document  if stdout is no terminal: a file to be kept, or the input of another program (`convert | patch`)
 show_log       made safe by logs.text already, with the colours of the ranks: `run`, `logs`, `exec`
 show_bytes     `logs --raw`
 
-`shell` and `env shell` hand the terminal over to a shell, and write nothing.
+`shell` and `env shell` pass the terminal to a shell, and write nothing.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ _COLOURS = {
     "SUCCEEDED": _GREEN, "FAILED": _RED, "LOST": _RED, "CANCELLED": _YELLOW, "STOPPING": _YELLOW,
     "ok": _GREEN, "warning": _YELLOW, "bad": _RED,
 }  # fmt: skip
-"""Of the states of runs, and of the verdicts of checks."""
+"""The colours of the states of runs, and of the verdicts of checks."""
 _COLOURED = r"(\x1b\[(?:31|32|33)m[A-Za-z]+\x1b\[0m)"
-"""As `state_text` makes it."""
+"""A coloured word as `state_text` makes it."""
 
 
 def show(*lines: str) -> None:
-    """The answer, on stdout: each argument is one line."""
+    """Write the answer to stdout. Each argument is one line."""
     sys.stdout.write("".join([_line(line, sys.stdout) + "\n" for line in lines]))
 
 
 def report(*lines: str) -> None:
-    """News for the person, beside the answer, and after what has been shown of it: on stderr, at once. Each argument is
-    one line."""
+    """Write messages for the user to stderr at once, next to the answer, and after the part of the answer that has been
+    shown. Each argument is one line."""
     try:
         sys.stdout.flush()
     except OSError:
-        pass  # nobody reads it; the end of the program finds the same
+        pass  # the output has no reader; the end of the program detects it too
     sys.stderr.write("".join([_line(line, sys.stderr) + "\n" for line in lines]))
     sys.stderr.flush()
 
 
 def report_message(text: str) -> None:
-    """A message in words of others, perhaps in several lines: those after the first are indented."""
+    """Report a message from another source, which may have several lines. Lines after the first are indented."""
     report(*lines_of(text))
 
 
 def report_error(error: WorldsizeError | str) -> None:
-    """How a command ends that could not do what it was asked. Values in it that are no values may be secrets."""
+    """Report the error with which a command ends. Parts of it that look like secrets are masked."""
     from worldsize.trust.secrets import mask_text
 
     if isinstance(error, str):
@@ -66,7 +66,7 @@ def report_error(error: WorldsizeError | str) -> None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a message, for `show` and `report`; those after the first are indented."""
+    """Return the lines of a message, for `show` and `report`. Lines after the first are indented."""
     if text.isprintable():
         return [text]
     from worldsize.logs.text import split_message
@@ -75,7 +75,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that stdout is; None where it is none."""
+    """Return the number of columns of the terminal that stdout is; None if it is no terminal."""
     if not sys.stdout.isatty():
         return None
     try:
@@ -91,7 +91,7 @@ def show_json(value: Any) -> None:
 
 
 def show_json_text(text: str) -> None:
-    """JSON that is there as text, the same value; what drives a terminal is escaped in it."""
+    """Write JSON text to stdout with the same value. Characters that control a terminal are escaped in it."""
     if not text.isascii() or "\x7f" in text:
         from worldsize.logs.text import escape_json
 
@@ -100,7 +100,8 @@ def show_json_text(text: str) -> None:
 
 
 def show_document(text: str) -> None:
-    """A whole file, to be kept or to be another program's input: exactly as it is where stdout is no terminal."""
+    """Write a whole file to stdout, for the user to keep or as the input of another program. It is written unchanged if
+    stdout is no terminal."""
     if sys.stdout.isatty():
         show(*text.removesuffix("\n").split("\n"))
     else:
@@ -108,41 +109,41 @@ def show_document(text: str) -> None:
 
 
 def show_log(text: str) -> None:
-    """What ranks wrote, as logs.text gives it."""
+    """Write the output of ranks to stdout, as logs.text returns it."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def show_error_log(text: str) -> None:
-    """What ranks or a command on nodes wrote to stderr, as logs.text gives it."""
+    """Write the stderr output of ranks, or of a command on nodes, to stderr, as logs.text returns it."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
 def show_bytes(data: bytes) -> None:
-    """Bytes that a person asked for as they are."""
+    """Write bytes to stdout unchanged, as the user requested."""
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def show_transient_line(text: str = "") -> None:
-    """A line at a terminal that the next one takes the place of; "" takes it away."""
+    """Show a line at a terminal that the next such line replaces; "" removes it."""
     sys.stderr.write(_CLEAR + _line(text, sys.stderr)[: _columns() - 1])
     sys.stderr.flush()
 
 
 def show_question(question: str) -> None:
-    """A question, behind which the answer is typed."""
+    """Show a question, after which the user types the answer."""
     sys.stderr.write(_line(question, sys.stderr))
     sys.stderr.flush()
 
 
 def report_from_handler(*lines: str) -> None:
-    """As `report`, from inside a signal handler, where the buffered streams may be in use."""
+    """Write messages as `report` does, from inside a signal handler, where the buffered streams may be in use."""
     try:
         os.write(2, "".join([_line(line, sys.stderr) + "\n" for line in lines]).encode(errors="backslashreplace"))
     except OSError:
-        pass  # nobody is there to be told
+        pass  # there is no reader
 
 
 def _line(text: str, stream: TextIO) -> str:
@@ -156,8 +157,8 @@ def _line(text: str, stream: TextIO) -> str:
 
 
 def state_text(state: str, stream: TextIO) -> str:
-    """Return a state's name, or a verdict, in its colour for people at a terminal who have not asked for none
-    (https://no-color.org)."""
+    """Return a state's name, or a verdict, in its colour if the stream is a terminal and the user has not disabled
+    colours (https://no-color.org)."""
     return f"\x1b[{_COLOURS[state]}m{state}\x1b[0m" if state in _COLOURS and _has_colours(stream) else state
 
 

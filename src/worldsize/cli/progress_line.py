@@ -1,4 +1,4 @@
-"""News while a run is prepared: notices, and at a terminal one line that says how far it is."""
+"""Messages while a run is prepared: notices, and at a terminal one line that shows the progress."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class NoticePrinter(Progress):
             self.notice(f"{what} ({hint})", "code-location")
 
     def clear(self) -> None:
-        """Take away what was shown for the moment: here, nothing."""
+        """Remove a transient line. Here there is none."""
 
 
 class ProgressLine(NoticePrinter):
-    """The line appears when preparing takes longer than a person would wait in silence."""
+    """The line that shows the progress. It appears if the preparation takes longer than a user would wait without a
+    message."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PATIENCE
@@ -61,7 +62,7 @@ class ProgressLine(NoticePrinter):
         show_transient_line(mask_text(text))
 
     def clear(self) -> None:
-        """Take away what was shown for the moment."""
+        """Remove the transient line, if one is shown."""
         if self._shown:
             self._shown = False
             show_transient_line()

@@ -20,7 +20,7 @@ def can_ask() -> bool:
 
 
 def ask(question: str) -> bool:
-    """Ask a question at the terminal; whether the answer is yes."""
+    """Ask a question at the terminal. Return whether the answer is yes."""
     show_question(question + " [y/N] ")
     try:
         answer = sys.stdin.readline()
@@ -30,6 +30,6 @@ def ask(question: str) -> bool:
 
 
 def confirm(question: str, refusal: str, hint: str) -> None:
-    """Ask a question at the terminal. UsageError, with `refusal` and `hint`, for any answer but yes."""
+    """Ask a question at the terminal. Raise UsageError, with `refusal` and `hint`, if the answer is not yes."""
     if not ask(question):
         raise UsageError(refusal, None, hint)

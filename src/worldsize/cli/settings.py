@@ -1,4 +1,4 @@
-"""config, completion: about worldsize itself rather than about a run."""
+"""The verbs config and completion, which concern worldsize itself rather than a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run_config_action(options: argparse.Namespace) -> int:
 
 
 def _settings(config: Config) -> dict[str, tuple[object, str]]:
-    """Return each dotted key with its value and origin."""
+    """Return each dotted key with its value and origin. Secrets are masked."""
     values: dict[str, object] = {"home": config.home, "default_compute": config.default_compute}
     for name, compute in config.computes.items():
         fields = {**compute._asdict(), **compute.options}

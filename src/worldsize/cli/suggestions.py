@@ -1,4 +1,5 @@
-"""What was probably meant: hints for command lines that are not understood. Loaded only when one is not."""
+"""Hints about what the user probably meant, for command lines that are not understood. The module is loaded only for
+such a command line."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ _SCRIPTS = (".py", ".sh")
 _JOB_FILES = (".yml", ".yaml")
 _SHOWN = 60
 _FILE_SIMILARITY = 0.75
-"""Of names that all end alike, as job files do, more has to be the same."""
+"""The required similarity of file names. It is high because the names of job files all have the same endings."""
 
 _OPTION_SIMILARITY = 0.75
-"""An option that looks like another may mean something else: only slips of the keyboard are mended."""
+"""The required similarity of options. It is high because an option that looks like another may mean something else:
+only typing errors are corrected."""
 
 _VERBS_ELSEWHERE = {
     "stop": "worldsize cancel RUN",
@@ -38,7 +40,7 @@ _VERBS_ELSEWHERE = {
     "history": "worldsize list --all",
     "torchrun": "worldsize run -w NxM -- python SCRIPT.py",
 }
-"""Verbs of other programs, and what does the same here."""
+"""Verbs of other programs, and the command of worldsize that does the same."""
 
 _OPTIONS_ELSEWHERE = {
     "--gpus": "-w NxM starts M processes on each node, one for each GPU; slurm.gpus_per_node of the job asks for more",
@@ -63,11 +65,12 @@ _OPTIONS_ELSEWHERE = {
     "--dry": "--dry-run",
     "--yes": "-y",
 }
-"""Options of other programs, and what does the same here. Of verbs that have them they are their own."""
+"""Options of other programs, and the option of worldsize that does the same. If a verb has an option with such a name,
+the verb's own meaning applies."""
 
 
 def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) -> UsageError:
-    """Return the error for `verb`, the first of `words` that is no option, and none of worldsize's verbs."""
+    """Return the error for `verb`, the first of `words` that is no option and is not a verb of worldsize."""
     later = next((word for word in words if word in verbs), None)
     if words[0].startswith("-") and later is not None:
         cut = words.index(later)
@@ -87,7 +90,7 @@ def unknown_verb_error(words: Sequence[str], verb: str, verbs: Collection[str]) 
 def unknown_words_error(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str], extra: Sequence[str]
 ) -> UsageError:
-    """Return the error for words that are left over after the verb's own, such as a misspelt option, or a command
+    """Return the error for words that are left over after the verb's own words, such as a misspelt option, or a command
     without `--`."""
     parser, verb = _innermost_parser(parser, verb, words)
     mine = words[words.index(verb) + 1 :] if verb in STARTING else []
@@ -106,7 +109,7 @@ def unknown_words_error(
 def _innermost_parser(
     parser: argparse.ArgumentParser, verb: str, words: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, str]:
-    """Return the parser of the verb, or of its action where it has actions of its own; and what it is called."""
+    """Return the parser of the verb, or of its action if the verb has actions, and the name of either."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             chosen = next((word for word in words if word in action.choices), None)
@@ -126,7 +129,8 @@ def _nearest_option(parser: argparse.ArgumentParser, verb: str, name: str) -> st
 
 
 def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str]) -> UsageError:
-    """`run -w 2x2 python train.py --lr 0.1`: the command begins where the first word stands that is left to the job."""
+    """Return the error for a command without `--`, as in `run -w 2x2 python train.py --lr 0.1`. The command begins at
+    the first word that was taken for the job file."""
     start = words.index(extra[0])
     if start > 0 and not os.path.isfile(words[start - 1]) and not words[start - 1].startswith("-"):
         start -= 1
@@ -139,8 +143,7 @@ def _missing_dashes_error(words: Sequence[str], verb: str, extra: Sequence[str])
 
 
 def wrong_job_file_error(name: str, words: Sequence[str]) -> UsageError | None:
-    """Return the error for a script or a program that stands where a job file should; None where it may well be a job
-    file."""
+    """Return the error for a script or a program in the place of a job file; None if the word may be a job file."""
     from shutil import which
 
     if name.endswith(_SCRIPTS):
@@ -157,8 +160,8 @@ def _script_text(name: str) -> str:
 
 
 def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[str], verb: str) -> str:
-    """Return the command line that was meant by `words`, where a command begins at the word `first`. Behind it the
-    `unknown` words are the command's, and all others were read as options of worldsize, which stand before `--`."""
+    """Return the command line that was meant by `words`, in which a command begins at the word `first`. After it, the
+    `unknown` words belong to the command. All others were read as options of worldsize, which must be before `--`."""
     start, left = words.index(first), list(unknown)
     moved = []
     for word in words[start + 1 :]:
@@ -174,7 +177,7 @@ def _command_after_dashes(words: Sequence[str], first: str, unknown: Sequence[st
 
 
 def missing_file_error(name: str) -> NotFound:
-    """Return the error for a missing job file, with the one that is there under nearly the same name."""
+    """Return the error for a missing job file, with the existing one that has nearly the same name."""
     directory = os.path.dirname(name) or "."
     try:
         there = sorted(entry for entry in os.listdir(directory) if entry.endswith(_JOB_FILES))

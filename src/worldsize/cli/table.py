@@ -1,4 +1,4 @@
-"""Tables of the command line: never wider than the terminal, and as wide as they are for another program."""
+"""Tables of the command line. They are never wider than the terminal, and have their full width for another program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from worldsize.cli.output import terminal_width
 
 _GAP = "  "
 _SHORTEST = 6
-"""Characters that a shortened cell has at least."""
+"""The minimum number of characters of a shortened cell."""
 
 _CUT = "…"
 
@@ -20,11 +20,12 @@ def table(
     optional: Sequence[str] = (),
     width: int | None = None,
 ) -> list[str]:
-    """Return the lines of a table; what would break a line, or the columns, is escaped in its cells.
+    """Return the lines of a table. Characters that would break a line or the columns are escaped in its cells.
 
-    whole     columns that are not shortened, beside the first: the others are, in their middle, the widest first
-    optional  columns that are left out, in this order, where there is no room for all
-    width     the most columns of a line; without it the terminal's, where stdout is one
+    whole     columns that are not shortened, in addition to the first; the others are shortened in their middle, the
+              widest first
+    optional  columns that are left out, in this order, if there is no room for all
+    width     the maximum number of columns of a line; without it the terminal's, if stdout is one
     """
     cells = [[cell if cell.isprintable() else _escaped(cell) for cell in row] for row in [headers, *rows]]
     columns = [*zip(*cells, strict=True)]
@@ -43,8 +44,8 @@ def table(
 
 
 def _fitted(widths: Mapping[int, int], whole: Collection[int], optional: Sequence[int], most: int) -> dict[int, int]:
-    """Return the widths of the columns that are shown, together with their gaps no wider than `most`, where that can
-    be."""
+    """Return the widths of the columns that are shown. Together with their gaps they are no wider than `most`, if that
+    is possible."""
     least = {name: width if name in whole else min(width, _SHORTEST) for name, width in widths.items()}
     left = list(optional)
     while left and _line_width(least.values()) > most:
@@ -64,7 +65,7 @@ def _line_width(widths: Iterable[int]) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the text with its middle left out, where it is longer than `width`."""
+    """Return the text with its middle left out, if it is longer than `width`."""
     if len(text) <= width:
         return text
     head = width // 2

@@ -1,4 +1,4 @@
-"""`worldsize config trust`: which paths count though others could have written them."""
+"""The verb `worldsize config trust`: the paths that are trusted although other users could have written them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worldsize.trust.decisions import Decision, read_decisions, remove_decision,
 
 
 def trust(options: argparse.Namespace) -> int:
-    """Decide about the paths, or list what was decided."""
+    """Record or remove decisions about the paths, or list the decisions."""
     removed = options.remove or ()
     for path in removed:
         _change(path, remove=True)

@@ -1,4 +1,4 @@
-"""Asks at the terminal whether a project's file may decide what is executed."""
+"""The question at the terminal whether a project's file may decide what is executed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _LONGEST = 4000
 
 
 def ask_about_project(question: TrustQuestion) -> bool | None:
-    """What the person at the terminal answers; None for no answer, which is not kept, and where not all can be shown:
-    more than a terminal has room for, or what looks like a secret, in whose place a command could stand."""
+    """Return the answer of the user at the terminal; None for no answer, which is not recorded. Return None also if the
+    file cannot be shown completely: if it is too long for a terminal, or if it contains what looks like a secret, in
+    whose place a command could be."""
     path = _escaped_text(printable_text(question.path))
     lines = [f"  {_escaped_text(key)} = {_escaped_text(value)}" for key, value in question.said]
     hidden = next((key for key, value in question.said if mask_tree(value, key.rpartition(".")[2]) != value), None)
@@ -38,6 +39,6 @@ def ask_about_project(question: TrustQuestion) -> bool | None:
 
 def _escaped_text(text: str) -> str:
     """Return the whole text, with everything escaped that a terminal would not show as it is: directions, characters
-    without width, blanks of which there are many."""
+    without width, long sequences of blanks."""
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     return re.sub(" {9,}", lambda blanks: f"␣×{len(blanks[0])}", shown)

@@ -1,7 +1,9 @@
-"""Files that a reader sees whole or not at all, that never make it wait, and the words for a disk that refuses a write.
+"""Functions for files that a reader sees either completely or not at all, for reads that never block, and the messages
+for failed writes.
 
-Every failure is an OSError, left to the caller; `storage_error` puts it into words for people. Standard library only:
-travels inside agent.pyz (Python >= 3.8).
+Every failure is an OSError, left to the caller; `storage_error` turns it into a message for users.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from worldsize.errors import StorageError
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 MAX_RECORD_BYTES = 256 << 20
-"""The most bytes that a record may have."""
+"""The maximum number of bytes of a record."""
 
 IRREGULAR_FILE = "it is not a regular file"
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV))
@@ -38,7 +40,7 @@ _HINTS = {
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """Return the error for people: what could not be written, why in words, and what helps."""
+    """Return the error for users: what could not be written, the reason in words, and a hint."""
     why = os.strerror(error.errno) if error.errno else str(error)
     return StorageError(
         f"cannot write: {why}",
@@ -48,17 +50,18 @@ def storage_error(error: OSError, path: str) -> StorageError:
 
 
 def printable_text(path: str) -> str:
-    """Return a path fit for any terminal: undecodable bytes and control characters escaped."""
+    """Return a path that any terminal can show: undecodable bytes and control characters are escaped."""
     if path.isprintable():
         return path
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in path)
 
 
 def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "") -> None:
-    """Replace `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
+    """Replace `path` by a file that contains `data`. A reader sees the complete old file or the complete new one.
 
-    The mode is 0600, and 0640 in a directory that is open to the group alone, unless the file is `private`. `reserved`:
-    a file beside it whose bytes and mode are taken, so that a full disk does not matter; it is gone afterwards.
+    The mode is 0600. It is 0640 in a directory that is open to the group only, unless the file is `private`. `reserved`
+    is a file in the same directory whose bytes and mode are used, so that a full disk does not matter. The reserved
+    file is gone afterwards.
     """
     temporary = _write_temporary(path, data, private, reserved)
     try:
@@ -69,18 +72,20 @@ def write_bytes(path: str, data: bytes, private: bool = False, reserved: str = "
 
 
 def write_text(path: str, text: str, private: bool = False) -> None:
-    """`write_bytes` of UTF-8; undecodable bytes kept as surrogates go back as they were."""
+    """Write the text in UTF-8 as `write_bytes` does. Undecodable bytes that are kept as surrogates are written
+    unchanged."""
     write_bytes(path, text.encode("utf-8", "surrogateescape"), private)
 
 
 def write_json(path: str, value: Any, private: bool = False, reserved: str = "") -> None:
-    """`write_bytes` of compact JSON in ASCII; `private`: 0600 wherever it is."""
+    """Write the value as compact JSON in ASCII as `write_bytes` does. The mode of a `private` file is 0600 in any
+    directory."""
     write_bytes(path, _json(value), private, reserved)
 
 
 def file_server_time(directory: str) -> float:
-    """Return the time in Unix seconds that a file written now in `directory` is dated with: a file server has a clock
-    of its own. OSError where no file can be made."""
+    """Return the modification time in Unix seconds that a file written now in `directory` gets. A file server has its
+    own clock. Raise OSError if no file can be created."""
     path = os.path.join(directory, f".time-{os.getpid()}-{os.urandom(4).hex()}")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -93,11 +98,11 @@ def file_server_time(directory: str) -> float:
 
 
 def write_once(path: str, value: Any, reserved: str = "") -> bool:
-    """Write JSON unless `path` exists; return True for the one writer whose value is there now, whole; False for all
+    """Write JSON unless `path` exists. Return True for the one writer whose complete value is there now; False for all
     others.
 
-    `reserved`: as for `write_bytes`. Where the file system has no hard links, an empty `<path>.once` decides who
-    writes.
+    `reserved` is as for `write_bytes`. If the file system has no hard links, an empty `<path>.once` decides which
+    process writes.
     """
     temporary = _write_temporary(path, _json(value), reserved=reserved)
     try:
@@ -128,14 +133,15 @@ class Descriptor:
 
 
 def open_log(path: str) -> int:
-    """Open the file to append to it; return the descriptor. A new file's mode is what this process's umask leaves.
-    Raises OSError."""
+    """Open the file to append to it. Return the descriptor. The mode of a new file is determined by this process's
+    umask. Raise OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
 
 
 def open_unnamed_file(name: str) -> int:
-    """Open an empty file that no directory knows, for writing and reading; return the descriptor. `name`: how the
-    kernel shows it. A Python that was built for an older C library, as conda's, makes it on a disk. Raises OSError."""
+    """Open an empty file without a name in any directory, for writing and reading. Return the descriptor. `name` is the
+    name that the kernel shows for it. A Python that was built for an older C library, as conda's, creates the file on a
+    disk. Raise OSError."""
     try:
         return os.memfd_create(name)
     except (AttributeError, OSError):
@@ -146,7 +152,7 @@ def open_unnamed_file(name: str) -> int:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Give the file a second name; make a copy where the file system has no links."""
+    """Create a second name for the file, or a copy if the file system has no links."""
     try:
         os.link(source, target)
     except OSError:
@@ -156,8 +162,8 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def open_regular_file(path: str) -> int:
-    """Open the file to read it; return the descriptor. OSError, too, for what is no regular file, whoever has put it
-    there: a pipe would be waited for, and a device may have no end."""
+    """Open the file for reading. Return the descriptor. Raise OSError if it cannot be opened, or if it is no regular
+    file, which another user may have put there: a read would wait for a pipe, and a device may have no end."""
     descriptor = os.open(path, _READING)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -169,10 +175,12 @@ def open_regular_file(path: str) -> int:
 
 
 def access_of(path: str) -> tuple[int, int] | None:
-    """Return the owner of a file, directory or link itself, and the bits of its mode that let others write; None where
-    there is nothing. Where a run's directory was removed from a shared one, others can make a new one of its name,
-    which has another owner, or move one there that they can write to: a change of either value shows it, on any file
-    server."""
+    """Return the owner of a file, directory or link itself, and the bits of its mode that let other users write; None
+    if it does not exist.
+
+    If a run's directory was removed from a shared directory, other users can create a new one with its name, which has
+    another owner, or move one there that they can write to. A change of either value shows this, on any file server.
+    """
     try:
         status = os.lstat(path)
     except OSError:
@@ -181,8 +189,8 @@ def access_of(path: str) -> tuple[int, int] | None:
 
 
 def has_same_owner(path: str, other: str) -> bool:
-    """Return whether one user owns both. Of two file systems, one may show a user's files as somebody else's, so it
-    cannot be told, and is taken for granted. False where something is missing."""
+    """Return whether one user owns both; False if one of them does not exist. Return True for two file systems, because
+    one of them may show a user's files as those of another user, so that the owners cannot be compared."""
     try:
         here, there = os.lstat(path), os.lstat(other)
     except OSError:
@@ -191,8 +199,9 @@ def has_same_owner(path: str, other: str) -> bool:
 
 
 def read_file(path: str, most: int = -1) -> bytes:
-    """Return the bytes of a regular file, at most the first `most`. OSError, also where all are asked for and the file
-    is larger than a record ever is: a hole of a terabyte takes no space on a disk."""
+    """Return the bytes of a regular file, at most the first `most`. Raise OSError if it cannot be read. Raise OSError
+    also if all bytes are requested and the file is larger than any record, because a hole of a terabyte takes no space
+    on a disk."""
     with open(open_regular_file(path), "rb") as file:
         if most < 0 and os.fstat(file.fileno()).st_size > MAX_RECORD_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
@@ -200,7 +209,7 @@ def read_file(path: str, most: int = -1) -> bytes:
 
 
 def read_if_possible(path: str, most: int = -1) -> bytes:
-    """As `read_file`; no bytes where the file cannot be read."""
+    """Return the bytes of a regular file as `read_file` does; no bytes if the file cannot be read."""
     try:
         return read_file(path, most)
     except OSError:
@@ -208,7 +217,7 @@ def read_if_possible(path: str, most: int = -1) -> bytes:
 
 
 def read_tail(path: str, most: int) -> bytes:
-    """Return the last `most` bytes of a regular file; none where it cannot be read."""
+    """Return the last `most` bytes of a regular file; none if it cannot be read."""
     try:
         with open(open_regular_file(path), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -218,8 +227,8 @@ def read_tail(path: str, most: int) -> bytes:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in `path`; None where there is no such file. ValueError where it is not JSON in UTF-8;
-    OSError."""
+    """Return the value in `path`; None if there is no such file. Raise ValueError if it is not JSON in UTF-8, OSError
+    if it cannot be read."""
     try:
         return json.loads(read_file(path))
     except FileNotFoundError:
@@ -229,7 +238,7 @@ def read_json(path: str) -> Any:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """Return the JSON object in `path`; an empty one where there is none, or it cannot be read."""
+    """Return the JSON object in `path`; an empty one if there is none, or if it cannot be read."""
     try:
         value = read_json(path)
     except (OSError, ValueError):
@@ -238,14 +247,14 @@ def read_object(path: str) -> dict[str, Any]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, where write(2) may take a part. OSError."""
+    """Write all of `data`, although one call of write(2) may write only a part. Raise OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def try_unlink(path: str, directory: int | None = None) -> None:
-    """Remove the file, where that can be done; `directory`: a descriptor that `path` is relative to."""
+    """Remove the file, if that is possible. `directory` is a descriptor that `path` is relative to."""
     try:
         os.unlink(path, dir_fd=directory)
     except OSError:
@@ -273,8 +282,8 @@ def _write_temporary(path: str, data: bytes, private: bool = False, reserved: st
 
 
 def _overwrite_reserved(reserved: str, data: bytes) -> bool:
-    """Write `data` over the file's own bytes; return whether they were enough. The file is removed where they were
-    not."""
+    """Write `data` over the bytes of the reserved file. Return whether there were enough bytes. The file is removed if
+    there were not."""
     try:
         descriptor = os.open(reserved, os.O_WRONLY)
     except OSError:

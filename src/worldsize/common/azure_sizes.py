@@ -1,7 +1,7 @@
-"""Sizes of Azure's virtual machines for training: what each has.
+"""Sizes of Azure's virtual machines for training, and the hardware of each.
 
-Read in public descriptions of the sizes, not seen on machines. In their names, an `r` after the number of cores means a
-network of its own for RDMA. A size that is missing here is not judged.
+The values come from public descriptions of the sizes, and were not measured on machines. In the names, an `r` after the
+number of cores means a separate network for RDMA. A size that is missing here is not checked.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,7 +12,8 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class AzureSize(NamedTuple):
-    """gpus: whole GPUs; memory_gib of the machine; ports: InfiniBand ports for RDMA, 0 without; gbps: of each port."""
+    """The hardware of a size. `gpus` is the number of whole GPUs, `memory_gib` the memory of the machine, `ports` the
+    number of InfiniBand ports for RDMA (0 without), and `gbps` the rate of each port."""
 
     gpus: int
     gpu: str
@@ -63,12 +64,12 @@ SIZES = {
     "standard_hb176rs_v4": AzureSize(0, "", 768, 1, 400),
     "standard_hx176rs": AzureSize(0, "", 1408, 1, 400),
 }
-"""The sizes by their names in small letters."""
+"""The sizes by their names in lower case."""
 
 
 def azure_size(name: object) -> AzureSize | None:
-    """Return the size of this name, in letters of either case; None where it is not in the table. Sizes of the HB, HC
-    and HX series with fewer cores (`Standard_HB120-64rs_v3`) have what the whole one has."""
+    """Return the size of this name, in upper or lower case; None if it is not in the table. Sizes of the HB, HC and HX
+    series with fewer cores (`Standard_HB120-64rs_v3`) have the hardware of the size with all cores."""
     if not isinstance(name, str) or len(name) > 80:
         return None
     word = name.strip().lower()

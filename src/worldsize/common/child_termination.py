@@ -1,4 +1,4 @@
-"""The end of one child of this process: TERM, and KILL once its grace is over."""
+"""The termination of one child of this process: TERM, and KILL once its grace period is over."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from worldsize.common.termination import Termination
 
 
 def terminate_child(process: subprocess.Popen[Any], send: Callable[[int], None], grace: float) -> None:
-    """End a child: TERM now, KILL after `grace` seconds. Return once it has ended, or has outlived KILL by the grace.
+    """Terminate a child: TERM now, KILL after `grace` seconds. Return once it has ended, or has outlived KILL by
+    `grace` seconds.
 
-    `send` sends a signal to the child, and to what is to end with it; it is not called for a child that has ended.
+    `send` sends a signal to the child, and to the processes that must end with it. It is not called for a child that
+    has ended.
     """
     end = Termination()
     end.request(time.monotonic(), grace)

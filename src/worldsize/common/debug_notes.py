@@ -1,7 +1,9 @@
-"""Notes of what worldsize decides and of the programs that it starts, for people who ask for them (`-v`).
+"""Notes about worldsize's decisions and about the programs that it starts, for users who request them (`-v`).
 
-Off unless `begin_notes` is called, and then a note costs nothing. Notes are this process's own: what is forked from it
-is silent. Standard library only: travels inside agent.pyz (Python >= 3.8).
+They are off unless `begin_notes` is called; a note then costs nothing. Notes come only from this process: its forks are
+silent.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _thread import get_ident  # threading, which gives it to others, takes a millisecond to import
+from _thread import get_ident  # threading, which exports it, takes a millisecond to import
 from collections.abc import Callable
 
 from worldsize.common.named_tuple import Any
@@ -23,7 +25,7 @@ _write: Callable[[str], None] | None = None
 
 
 def note_decision(text: str) -> None:
-    """Tell, without the secrets in it, what was decided or has happened."""
+    """Write a note about a decision or an event, with secrets masked."""
     if _write is None or os.getpid() != _process:
         return
     from worldsize.trust.secrets import mask_text
@@ -32,20 +34,20 @@ def note_decision(text: str) -> None:
 
 
 def is_noting() -> bool:
-    """Return whether notes are written at all, to be asked before a note is made that takes time."""
+    """Return whether notes are written at all. Check this before a note is made that takes time."""
     return _write is not None
 
 
 def begin_notes(write: Callable[[str], None], began: float) -> None:
-    """Tell everything by `write` from now on, with the seconds since `began` on the monotonic clock; also each program
-    that is started from this process, and by `subprocess` its exit code and seconds."""
+    """Write all notes by `write` from now on, with the seconds since `began` on the monotonic clock. Write a note also
+    for each program that this process starts, and for those of `subprocess` the exit code and seconds."""
     global _began, _process, _write
     _began, _process, _write = began, os.getpid(), write
     sys.addaudithook(_note_program)
     import subprocess
 
     class NotedPopen(subprocess.Popen):  # type: ignore[type-arg]
-        """Writes a note when the program has ended, whoever waits for it."""
+        """A Popen that writes a note when the program has ended, regardless of the code that waits for it."""
 
         def __init__(self, args: Any, *more: Any, **given: Any) -> None:
             self._started = time.monotonic()
@@ -71,7 +73,8 @@ def begin_notes(write: Callable[[str], None], began: float) -> None:
 
 
 def _note_program(event: str, values: tuple[Any, ...]) -> None:
-    """An audit hook of Python's: it is called for everything that opens a file or starts a program."""
+    """Write a note when a program is started. This is an audit hook of Python: it is called for everything that opens a
+    file or starts a program."""
     if event == "subprocess.Popen" and os.getpid() == _process:
         note_decision(f"starts {_command_text(values[1])}")
     elif event == "os.posix_spawn" and os.getpid() == _process and get_ident() not in _starting:
@@ -79,7 +82,7 @@ def _note_program(event: str, values: tuple[Any, ...]) -> None:
 
 
 def _command_text(words: Any) -> str:
-    """Return the command line with its secrets masked, as a shell takes it."""
+    """Return the command line quoted for a shell, with its secrets masked."""
     import shlex
 
     from worldsize.trust.secrets import mask_argv

@@ -1,4 +1,4 @@
-"""One builder at a time: a file that is locked for as long as its builder, or anything that it started, lives."""
+"""A lock for one builder at a time: a file that is locked while its builder, or any process that it started, lives."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _UNABLE = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 class FileLock:
     """A lock that is held until `release`, or until this process and all that inherited `descriptor` have ended.
 
-    A child that is given the descriptor keeps the lock when its parent is killed: the next process that takes the lock
-    waits until nobody writes any more. The file says who holds it, and how far the work is: `note`.
+    A child that inherits the descriptor keeps the lock when its parent is killed, so the next process that requests the
+    lock waits until all writers have ended. The file contains which process holds the lock, and the progress of its
+    work: `note`.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -32,7 +33,7 @@ class FileLock:
         self._began = time.time()
 
     def note(self, step: str, **more: Any) -> None:
-        """Write into the file what those who wait are told."""
+        """Write the progress into the file, for the processes that wait for the lock."""
         who = {"pid": os.getpid(), "host": os.uname().nodename, "since": self._began, "step": step, **more}
         text = json.dumps(who).encode()
         os.pwrite(self.descriptor, text, 0)
@@ -45,9 +46,9 @@ class FileLock:
 
 
 def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) -> FileLock | None:
-    """Acquire the lock at `path`, whose directory is made. While somebody else holds it, `waiting` is called about ten
-    times a second with what the holder noted ({} for nothing). Without `waiting`, return None where somebody else holds
-    it for longer than a look at it (`is_held`) takes. StorageError where the file system has no locks."""
+    """Acquire the lock at `path`, whose directory is created. While another process holds it, call `waiting` about ten
+    times a second with the holder's note ({} if there is none). Without `waiting`, return None if another process holds
+    the lock for longer than a check (`is_held`) takes. Raise StorageError if the file system has no locks."""
     tries = 0
     while True:
         descriptor = _open_lock_file(path)
@@ -57,7 +58,7 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
                     return FileLock(path, descriptor)
                 os.close(descriptor)  # it was removed in the meantime
                 continue
-        except BaseException:  # no matter what ends this, nobody else closes the file
+        except BaseException:  # no other code closes the file after an exception
             os.close(descriptor)
             raise
         os.close(descriptor)
@@ -70,12 +71,12 @@ def acquire(path: str, waiting: Callable[[dict[str, Any]], None] | None = None) 
 
 
 def read_note(path: str) -> dict[str, Any]:
-    """What the holder of the lock noted last; {} where nobody holds it, or the holder has noted nothing."""
+    """Return the last note of the holder of the lock; {} if the lock is not held, or the holder has written none."""
     return read_object(path)
 
 
 def is_held(path: str) -> bool:
-    """Return whether somebody holds the lock at `path`. The file is not made."""
+    """Return whether a process holds the lock at `path`. The file is not created."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -95,8 +96,8 @@ def _open_lock_file(path: str) -> int:
 
 
 def _try_lock(descriptor: int, path: str) -> bool:
-    """flock rather than POSIX's locks: those end with any descriptor of the file, and children do not share them.
-    Linux's NFS does the same for both."""
+    """Lock the file if it is free. Return whether it is locked now. flock is used rather than POSIX locks, because
+    those end with any descriptor of the file, and children do not share them. Linux's NFS does the same for both."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,8 +1,8 @@
-"""Values that are read from JSON: of the class that they are to be, of the types that it declares, of a format that is
-known. Another user's run directory may hold anything, and so may a file that a failing disk has damaged.
+"""Checked values from JSON: of the expected class, of the types that the class declares, and of a known format. The run
+directory of another user may contain anything, and so may a file that a failing disk has damaged.
 
-A newer release adds keys to its records, and further values at the end of a list: they are left out. Where they would
-change the meaning of the others, the release counts the `version` up.
+A newer release adds keys to its records, and further values at the end of a list. These are ignored. If they would
+change the meaning of the other values, the release increases the `version`.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     Value = TypeVar("Value", bound=tuple[Any, ...])
 
 _LARGEST = 2.0**63
-"""The limit of numbers: times, counts and codes are far below; JSON's have no bound, and would overflow in
+"""The limit of numbers. Times, counts and codes are far below it. Numbers in JSON have no bound, and would overflow in
 calculations."""
 
 PARSE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
-"""What a function may raise that takes a damaged record for a whole one."""
+"""The exceptions that a function may raise if a record that it reads is damaged."""
 
 _NO_RECORD = frozenset((errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENXIO))
-"""The errors of a file that something else has taken the place of."""
+"""The errors of a file that something else has replaced."""
 
 _UPDATE_HINT = "update worldsize here: pip install --upgrade worldsize"
 _REPAIR_HINT = "put a copy of the file there, or remove the run: worldsize rm RUN"
@@ -44,8 +44,8 @@ _tests: dict[type, list[tuple[str, str, Test]]] = {}
 
 
 def read_record(path: str, parse: Callable[[Any], Made]) -> Made | None:
-    """Return the JSON in `path` as `parse` understands it; None where there is no file. DamagedRun, which names the
-    file, where it holds something else, or `parse` raises one of PARSE_ERRORS; OSError."""
+    """Return the JSON in `path` as `parse` reads it; None if there is no file. Raise DamagedRun, which names the file,
+    if it contains something else, or if `parse` raises one of PARSE_ERRORS. Raise OSError if it cannot be read."""
     try:
         return parse(json.loads(read_file(path)))
     except FileNotFoundError:
@@ -71,9 +71,9 @@ def _damage_of(path: str, error: Exception) -> DamagedRun:
 
 
 def tuple_of(kind: type[Value], value: Any) -> Value:
-    """Return the named tuple that an object of JSON, or the list of its values, stands for, with the tuples and named
-    tuples that its class declares. What a newer release has added is left out. ValueError for another value; TypeError
-    where a field's value is missing."""
+    """Return the named tuple for an object of JSON, or for the list of its values, with the tuples and named tuples
+    that its class declares. Additions of a newer release are ignored. Raise ValueError for another value; raise
+    TypeError if the value of a field is missing."""
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     if isinstance(value, dict):
         made: Any = kind(**{name: value[name] for name in names if name in value})
@@ -87,10 +87,10 @@ def tuple_of(kind: type[Value], value: Any) -> Value:
 
 
 def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
-    """For each field that JSON holds in another form, its name and the function that makes its value."""
+    """Return, for each field that JSON contains in another form, its name and the function that makes its value."""
     makers = _makers.get(kind)
     if makers is None:
-        # Where typing has made an object of an annotation, it holds the annotation's text.
+        # If typing has made an object of an annotation, the object contains the annotation's text.
         said = {name: str(getattr(each, "__forward_arg__", each)) for name, each in kind.__annotations__.items()}
         found = ((name, _maker_of(declared, kind.__module__)) for name, declared in said.items())
         makers = _makers[kind] = [(name, make) for name, make in found if make is not None]
@@ -99,7 +99,7 @@ def _makers_of(kind: type[Any]) -> list[tuple[str, Maker]]:
 
 def _maker_of(declared: str, module: str) -> Maker | None:
     """Return the function that makes the value of a field with this annotation, in a form that `_test_of` knows; None
-    where JSON holds the value as it is."""
+    if the JSON value is used unchanged."""
     if declared.startswith("tuple["):
         make = _maker_of(declared[len("tuple[") : declared.rindex(",")], module)
         return lambda value: tuple(value if make is None else map(make, value))
@@ -110,7 +110,7 @@ def _maker_of(declared: str, module: str) -> Maker | None:
 
 
 def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> None:
-    """NewerFormat where the `version` is higher than `known`."""
+    """Raise NewerFormat if the `version` is higher than `known`."""
     version = value.get("version")
     if type(version) is int and version > known:
         raise NewerFormat(
@@ -121,7 +121,7 @@ def refuse_newer(value: dict[str, Any], known: int, path: str | None = None) -> 
 
 
 def require_version(value: Any, known: int, what: str) -> None:
-    """ValueError unless `value` is an object whose `version` is `known`; NewerFormat for one that is higher."""
+    """Raise ValueError unless `value` is an object whose `version` is `known`. Raise NewerFormat if it is higher."""
     if isinstance(value, dict):
         refuse_newer(value, known)
     version = value.get("version") if isinstance(value, dict) else None
@@ -130,8 +130,9 @@ def require_version(value: Any, known: int, what: str) -> None:
 
 
 def check_fields(value: Value) -> Value:
-    """Check `value`, a named tuple, and return it. ValueError for the first field, also of named tuples in it, that is
-    of another type than the class declares. Numbers are finite and below 2^63; a whole number may stand for a float."""
+    """Check `value`, a named tuple, and return it. Raise ValueError for the first field, also of named tuples in it,
+    whose type differs from the declared one. Numbers must be finite and below 2^63. An integer is accepted as a float.
+    """
     kind = type(value)
     tests = _tests.get(kind)
     if tests is None:
@@ -146,7 +147,7 @@ def _test_of(declared: str) -> Test:
     """Return the test for an annotation, in the forms that worldsize uses: `str | None`, `tuple[int, ...]`,
     `Mapping[str, str]`."""
     kinds = _alternatives(declared)
-    if len(kinds) == 2:  # which most are: quicker than the general case
+    if len(kinds) == 2:  # the most frequent case: faster than the general one
         one, other = map(_test_of, kinds)
         return lambda value: one(value) or other(value)
     if len(kinds) > 2:
@@ -165,7 +166,7 @@ def _test_of(declared: str) -> Test:
 
 
 def _alternatives(declared: str) -> list[str]:
-    """Return the alternatives of an annotation; a `|` within brackets belongs to what the brackets hold."""
+    """Return the alternatives of an annotation. A `|` within brackets belongs to the content of the brackets."""
     found, depth, start = [], 0, 0
     for at, sign in enumerate(declared):
         depth += (sign == "[") - (sign == "]")

@@ -1,7 +1,10 @@
-"""`NamedTuple`, `Protocol`, `cast`, `overload` and names for annotations, as in typing, without importing typing.
+"""Definitions of `NamedTuple`, `Protocol`, `cast`, `overload` and names for annotations, as in typing, without an
+import of typing.
 
 typing takes 3 ms to import, and 0.1 ms for each class, since it compiles a method for each. An agent has two dozen such
-classes, and every rank waits for its start. Type checkers see typing's own. Standard library only (Python >= 3.8).
+classes, and every rank waits for its start. Type checkers see typing's own definitions.
+
+Standard library only (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from typing import cast as cast
     from typing import overload as overload
 else:
-    from collections import _tuplegetter  # what namedtuple reads its fields by
+    from collections import _tuplegetter  # the descriptor with which namedtuple reads its fields
 
     Any = NoReturn = Protocol = TextIO = TypeAlias = object
 
@@ -30,7 +33,7 @@ else:
         return function
 
     class _Signature:
-        """What `inspect.signature` says of a named tuple's class; made when it is asked for."""
+        """The signature of a named tuple's class that `inspect.signature` returns. It is made when it is read."""
 
         def __get__(self, value, kind):
             from inspect import Parameter, Signature
@@ -49,7 +52,8 @@ else:
             )
 
     class _Value(tuple):
-        """What all named tuples can do: construct, compare, print, pickle and change a copy, as typing's can."""
+        """The base of all named tuples. It constructs, compares, prints, pickles and changes a copy, as typing's
+        does."""
 
         __slots__ = ()
         __signature__ = _Signature()
@@ -76,7 +80,8 @@ else:
             return tuple(self)
 
     def _ordered_values(cls, given, named):
-        """All values in their order. TypeError for too many, for unknown names, and where one is missing."""
+        """Return all values in their order. Raise TypeError if there are too many, if a name is unknown, or if a value
+        is missing."""
         fields, defaults = cls._fields, cls._field_defaults
         if len(given) > len(fields):
             raise TypeError(f"{cls.__name__} takes {len(fields)} values, not {len(given)}")
@@ -93,10 +98,10 @@ else:
         return values
 
     def _names(namespace):
-        """The annotated names of a class body, in their order.
+        """Return the annotated names of a class body, in their order.
 
         From Python 3.14 on, a body without `from __future__ import annotations` has a function for them (PEP 749).
-        annotationlib, slow to import, calls it without failing for names that are not defined yet.
+        annotationlib, which is slow to import, calls it without failing for names that are not defined yet.
         """
         if "__annotations__" in namespace or sys.version_info < (3, 14):
             return tuple(namespace.get("__annotations__", ()))

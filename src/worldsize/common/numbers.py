@@ -1,4 +1,4 @@
-"""Numbers that people and programs write as text.
+"""Numbers that users and programs write as text.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 MAX_DIGITS = 15
-"""Nobody means a longer number; Python refuses to read one of more than 4300 digits."""
+"""The maximum number of digits of a number. Longer numbers are never meant, and Python refuses to read one of more than
+4300 digits."""
 
 
 def parse_digits(text: str | None) -> int | None:
     """Return the number that ASCII digits spell, at most MAX_DIGITS of them; None for any other text. `str.isdigit`
-    takes "²" for a digit, and `int` takes "1_0", "+1" and the digits of every script."""
+    accepts "²" as a digit, and `int` accepts "1_0", "+1" and the digits of every script."""
     if not text or len(text) > MAX_DIGITS or not text.isascii() or not text.isdigit():
         return None
     return int(text)
 
 
 def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last number of each run without a gap; `numbers` ascend."""
+    """Yield the first and the last number of each sequence without a gap. `numbers` must be in ascending order."""
     start = 0
     for i, number in enumerate(numbers):
         if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
@@ -29,17 +30,17 @@ def spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def span_words(numbers: Sequence[int]) -> list[str]:
-    """Return the spans of numbers as text: `0-2` and `5` of 0, 1, 2, 5."""
+    """Return the spans of numbers as text: `0-2` and `5` for 0, 1, 2, 5."""
     return [str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers)]
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """Return the ranks in words: `rank 3`, `ranks 0-2,5`; "" for none. They are in ascending order."""
+    """Return the ranks in words: `rank 3`, `ranks 0-2,5`; "" for none. They must be in ascending order."""
     return _counted_text("rank", ranks)
 
 
 def nodes_text(nodes: Sequence[int]) -> str:
-    """As `ranks_text`, of nodes."""
+    """Return the nodes in words, as `ranks_text` does for ranks."""
     return _counted_text("node", nodes)
 
 
@@ -48,7 +49,7 @@ def _counted_text(noun: str, numbers: Sequence[int]) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Return the count in words such as `1.5 kB`; three digits."""
+    """Return the count in words such as `1.5 kB`, with three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -57,7 +58,8 @@ def bytes_text(count: float) -> str:
 
 
 def size_text(count: float) -> str:
-    """Return the size of a memory or of a file in words such as `64 MiB`, `1.5 GiB`: powers of 1024, three digits."""
+    """Return the size of a memory or of a file in words such as `64 MiB`, `1.5 GiB`: in powers of 1024, with three
+    digits."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 999.5:
             return f"{count:.3g} {unit}"

@@ -1,4 +1,5 @@
-"""A shared directory that has another name on the nodes: paths there for paths here, and back. Pure.
+"""The mapping of a shared directory that has another name on the nodes: paths on the nodes for paths on this machine,
+and back. Pure.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -8,24 +9,24 @@ from __future__ import annotations
 from worldsize.common.named_tuple import TypeAlias
 
 Mapped: TypeAlias = "tuple[tuple[str, str], ...]"
-"""Pairs of names of a directory, absolute and without a slash at their ends: what this machine calls it, what the nodes
-call it."""
+"""Pairs of names of a directory, absolute and without a slash at their ends: this machine's name, and the nodes'
+name."""
 
 
 def to_node_path(path: str, mapped: Mapped) -> str:
-    """What the nodes call `path`; a path in none of the directories keeps its name."""
+    """Return the nodes' name for `path`. A path that is in none of the directories keeps its name."""
     return _with_prefix_swapped(path, mapped)
 
 
 def to_client_path(path: str, mapped: Mapped) -> str:
-    """What this machine calls `path`, which may be given as the nodes call it; any other path keeps its name."""
+    """Return this machine's name for `path`, which may be given with the nodes' name. Any other path keeps its name."""
     if is_mapped(path, mapped):
         return path
     return _with_prefix_swapped(path, tuple((theirs, ours) for ours, theirs in mapped))
 
 
 def is_mapped(path: str, mapped: Mapped) -> bool:
-    """Return whether `path`, as this machine calls it, is one that the nodes see."""
+    """Return whether the nodes see `path`, which is given with this machine's name."""
     return any(_is_inside(path, ours) for ours, _ in mapped)
 
 

@@ -1,7 +1,7 @@
-"""When processes that are to end are sent which signal: TERM, and KILL once their grace is over.
+"""The times at which processes that must end are sent signals: TERM, and KILL once their grace period is over.
 
-Pure: every method takes the time, in seconds of one monotonic clock. Standard library only, and nothing of worldsize:
-its text also travels inside `wings/node_commands/agent/run_command.py`.
+Pure: every method takes the time, in seconds of one monotonic clock. Standard library only, and no imports from
+worldsize: the text of this module also travels inside `wings/node_commands/agent/run_command.py`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import signal
 
 LEFTOVER_GRACE = 5.0
-"""Seconds of grace, at most, for what processes that have ended have left behind."""
+"""Maximum seconds of grace for processes that ended processes have left behind."""
 
 
 class Termination:
-    """The end of one group of processes. Each further request can only bring it forward, never put it off.
+    """The termination of one group of processes. Each further request can make it earlier, but never later.
 
-    `term_at`, `kill_at`: when TERM and KILL are due; None before the first request.
+    `term_at` and `kill_at` are the times at which TERM and KILL are due; None before the first request.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Termination:
         self._has_sent_term = False
 
     def request(self, now: float, grace: float, delay: float = 0.0) -> None:
-        """Ask for TERM after `delay` seconds and for KILL after `grace` more; with a grace of 0 there is no TERM."""
+        """Request TERM after `delay` seconds, and KILL after `grace` more. With a grace of 0 there is no TERM."""
         self.term_at = _earlier(self.term_at, now + delay)
         self.kill_at = _earlier(self.kill_at, now + delay + grace)
 
@@ -32,7 +32,7 @@ class Termination:
         """Return the signal to send now: SIGTERM once, SIGKILL at each call from `kill_at` on, None while nothing is
         due.
 
-        A process that was just being started when the others were killed is found only later: hence KILL each time.
+        A process that was just being started when the others were killed is found only later, so KILL is due each time.
         """
         if self.is_overdue(now):
             return signal.SIGKILL
@@ -42,7 +42,7 @@ class Termination:
         return signal.SIGTERM
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether the grace is over."""
+        """Return whether the grace period is over."""
         return self.kill_at is not None and now >= self.kill_at
 
     def deadline(self) -> float | None:

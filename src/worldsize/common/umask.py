@@ -1,4 +1,4 @@
-"""The umask of this process: read, and changed for a while.
+"""The umask of this process: functions that read it, and change it for a while.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,8 +11,8 @@ from worldsize.common.atomic_files import read_if_possible
 
 
 def own_umask() -> int:
-    """Return the umask of this process. Where the system reports it, it is not changed to be read: other threads may
-    make files."""
+    """Return the umask of this process. If the system reports it, it is read without a change of the umask, because
+    other threads may create files."""
     for line in read_if_possible("/proc/self/status").splitlines():
         if line.startswith(b"Umask:"):
             return int(line.split()[1], 8)
@@ -22,8 +22,8 @@ def own_umask() -> int:
 
 
 class Umask:
-    """A context: files made, and programs started, inside have the umask `mask`; None changes nothing. All threads
-    share one umask, so no other thread may make files meanwhile."""
+    """A context in which created files and started programs have the umask `mask`. None changes nothing. All threads
+    share one umask, so no other thread may create files meanwhile."""
 
     def __init__(self, mask: int | None) -> None:
         self._mask = mask

@@ -1,6 +1,6 @@
-"""What some computes can do beside running: tell of their nodes, execute a command on them, explain a wait, say what a
-run used. A compute has a capability where its `capabilities` name it; nobody else owes it.
-"""
+"""Capabilities that some computes have in addition to running jobs: they list their nodes, execute a command on them,
+explain a wait, or report what a run used. A compute has a capability if its `capabilities` name it; other computes need
+not have its methods."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from worldsize.plan.run_paths import RunPaths
 
 ALLOCATION = "inside an allocation"
 NODE_LIMIT = "node limit"
-"""The capability of computes that know the most nodes of a run, and not each of their nodes."""
+"""The capability of computes that know the maximum number of nodes of a run, and not each of their nodes."""
 
 
 def start_place(compute: Compute) -> str:
-    """Where the runs of an array start, of a compute that starts all of them at once: "inside an allocation", whose
-    nodes have srun, or "on NAME"."""
+    """Return where the runs of an array start, for a compute that starts all of them at once: "inside an allocation",
+    whose nodes have srun, or "on NAME"."""
     return ALLOCATION if "steps" in compute.capabilities else f"on {compute.name}"
 
 
 class ComputeNode(NamedTuple):
-    """One node of a compute. Memory is in MiB; None where the compute does not tell.
+    """A node of a compute. Memory is in MiB; None if the compute does not report it.
 
     state     the compute's word: "idle", "mixed", "down", …; `note` adds to it: "not responding"
     usable    whether runs are started on it, now or once others end
-    reason    why it is not
-    groups    partitions or node groups; `default_groups` are those that a run goes to which names none
+    reason    the reason why it is not usable
+    groups    partitions or node groups; `default_groups` are those of a run that names none
     gpu_type  "h100"; several: "a100,a30"; "" for none
     load      how busy its CPUs are, in percent
     """
@@ -51,18 +51,19 @@ class ComputeNode(NamedTuple):
 
 
 class NodeCommand(NamedTuple):
-    """A command, to be executed once on each of some nodes.
+    """A command that is executed once on each of some nodes: on the nodes of a run, or on nodes of a separate
+    allocation.
 
     argv       executed as it is, without a shell in between
-    nodes      their numbers, ascending: those of the run's plan, or of an allocation of its own, from 0
-    cwd        where; a node of its own that lacks it takes the home instead
-    plan       of the run beside whose ranks it is executed, in their environment, with its `paths`; None: nodes of its
-               own
-    hosts      what the run's nodes call themselves, as far as they have told; of nodes of its own, those that are
-               wanted by name, all or none
-    limit      seconds for which it is meant to last; None: nobody has said
-    variables  what the command gets beside its node's own
-    named      what it executes or loads by a name of this machine
+    nodes      their numbers, ascending: those of the run's plan, or of a separate allocation, from 0
+    cwd        the working directory; a node of a separate allocation that lacks it uses the home directory instead
+    plan       of the run next to whose ranks it is executed, in their environment, with its `paths`; None: a separate
+               allocation
+    hosts      the names of the run's nodes, as far as they have reported them; for a separate allocation, the nodes
+               that are requested by name, all or none
+    limit      seconds that it is expected to last; None if that was not given
+    variables  the command's variables in addition to those of its node
+    named      the programs or files that it executes or loads by a name of this machine
     python     whether `argv` are words of a Python (3.8 or later), of the one that serves commands on that node
     """
 
@@ -79,9 +80,9 @@ class NodeCommand(NamedTuple):
 
 
 class NodeEvent(NamedTuple):
-    """News of a node command. `kind`: "up" (`data` is the host's name), "out", "err" (what the command wrote), "end"
-    (`code`, 128+N for signal N), "lost" (why no end is to be expected, where that is known); and "note", of no node
-    (-1): what the compute itself has to say."""
+    """An event of a node command. `kind` is "up" (`data` is the host's name), "out" or "err" (output of the command),
+    "end" (`code`, 128+N for signal N), or "lost" (the reason why no end will come, if it is known). "note" belongs to
+    no node (-1): it is a message of the compute itself."""
 
     node: int
     kind: str
@@ -90,27 +91,28 @@ class NodeEvent(NamedTuple):
 
 
 class NodeCommandStream(Protocol):
-    """A node command on its way."""
+    """A node command in execution."""
 
     def read_events(self, timeout: float) -> list[NodeEvent] | None:
-        """What is new, after at most `timeout` seconds; None: nothing more will come.
+        """Return the new events, after at most `timeout` seconds; None if no more will come.
 
-        SubmitRejected, SubmitAgain: no node was reached, and why. A node of which no "end" was told by then was lost.
+        Raise SubmitRejected or SubmitAgain, with the reason, if no node was reached. A node that has not reported its
+        "end" by then was lost.
         """
 
     def stop(self) -> None:
-        """Ask for the end: TERM, a short grace, KILL. Does not wait; what is told until then is still heard."""
+        """Request the end: TERM, a short grace period, KILL. Do not wait. Events until then are still returned."""
 
     def close(self) -> None:
-        """End at once what still runs, and wait until it has. Harmless when repeated, and after the end."""
+        """Kill at once what still runs, and wait until it has ended. Harmless if it is repeated, and after the end."""
 
 
 class NodeStartStatus(NamedTuple):
-    """What a scheduler knows of the nodes of a command, in addition to their files.
+    """The knowledge of a scheduler about the nodes of a command, in addition to their files.
 
     begun  whether the nodes should have begun by now
     gone   the nodes that write nothing more, and why
-    note   a line for people; shown when it differs from the one before
+    note   a line for users; shown if it differs from the one before
     """
 
     begun: bool = True
@@ -119,46 +121,47 @@ class NodeStartStatus(NamedTuple):
 
 
 class HasNodes(Protocol):
-    """Capability "nodes". `group_noun`: the scheduler's word for `ComputeNode.groups`."""
+    """The capability "nodes". `group_noun` is the scheduler's word for `ComputeNode.groups`."""
 
     group_noun: str
 
     def nodes(self) -> list[ComputeNode]:
-        """Return every node, in the compute's order. Raises SubmitAgain, SubmitRejected, ConfigError."""
+        """Return every node, in the compute's order. Raise SubmitAgain, SubmitRejected or ConfigError."""
 
 
 class HasNodeLimit(Protocol):
-    """Capability "node limit"."""
+    """The capability "node limit"."""
 
     def node_limit(self) -> int | None:
-        """Return the most nodes that a run can have, or None where the compute does not tell. Raises SubmitAgain,
-        SubmitRejected, ConfigError."""
+        """Return the maximum number of nodes of a run; None if the compute does not report it. Raise SubmitAgain,
+        SubmitRejected or ConfigError."""
 
 
 class CanExecute(Protocol):
-    """Capability "exec"."""
+    """The capability "exec"."""
 
     def execute(self, handle: Handle | None, command: NodeCommand) -> NodeCommandStream:
-        """Start the command: on nodes of a running run, whose ranks it neither waits for nor disturbs; with None on as
-        many nodes of its own. The command ends when this process does. UsageError for a run that cannot be reached from
-        here."""
+        """Start the command on nodes of a running run, whose ranks it neither waits for nor disturbs; with None as
+        `handle`, on the same number of nodes of a separate allocation. The command ends when this process does. Raise
+        UsageError if the run cannot be reached from this machine."""
 
     def shell(self, handle: Handle, command: NodeCommand) -> int:
-        """Open an interactive shell on the command's one node, at the terminal of this process. Returns the shell's
-        exit code, unless this process becomes the shell itself. UsageError as above."""
+        """Open an interactive shell on the command's only node, at the terminal of this process. Return the shell's
+        exit code, unless this process becomes the shell itself. Raise UsageError if the run cannot be reached from this
+        machine."""
 
 
 class CanRequeue(Protocol):
-    """Capability "requeue"."""
+    """The capability "requeue"."""
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        """Put the run back into the queue, as attempt `attempt`: one that has failed or was cancelled, or one that
-        runs, which is ended first. SubmitRejected where it cannot be (any more); SubmitAgain."""
+        """Requeue the run as attempt `attempt`: a run that has failed or was cancelled, or one that still runs, which
+        is ended first. Raise SubmitRejected if that is not possible (any more); raise SubmitAgain."""
 
 
 class Change(NamedTuple):
-    """Other options, by the job file's keys, with which a run would start at `start`; `gain` is how many seconds
-    sooner, None where it would not start at all as it is."""
+    """Other options, by the job file's keys, with which a run would start at `start`. `gain` is the number of seconds
+    by which it would start sooner; None if it would not start at all with its present options."""
 
     options: Mapping[str, str]
     words: str
@@ -167,8 +170,8 @@ class Change(NamedTuple):
 
 
 class WaitExplanation(NamedTuple):
-    """Why a run has not started. `reason` is the compute's own word; `expected` its estimate of the start (Unix
-    seconds); `stuck`: it will not start unless somebody does something."""
+    """The reason why a run has not started. `reason` is the compute's own word. `expected` is its estimate of the start
+    (Unix seconds). `stuck` means that the run will not start without a change by the user or an administrator."""
 
     reason: str
     words: str
@@ -178,16 +181,16 @@ class WaitExplanation(NamedTuple):
 
 
 class CanExplain(Protocol):
-    """Capability "explain"."""
+    """The capability "explain"."""
 
     def explain(self, handle: Handle, script: str, seconds: float, secrets: Collection[str]) -> WaitExplanation | None:
-        """Why the run waits, and what would start it sooner, as far as `seconds` are enough to find out; None when it
-        does not wait. `script` is what was submitted, "" where it is not to be tried; `secrets` names variables that
-        the scheduler is not to get. Raises SubmitAgain, SubmitRejected."""
+        """Return why the run waits, and what would start it sooner, as far as this can be found out in `seconds`; None
+        if it does not wait. `script` is the submitted script; "" if no changes must be tried. `secrets` names variables
+        that the scheduler must not get. Raise SubmitAgain or SubmitRejected."""
 
 
 class Usage(NamedTuple):
-    """What a run used, all attempts together; None where nobody counted.
+    """The resources that a run used, in all attempts together; None for values that were not counted.
 
     elapsed         seconds that it held its nodes
     cpu_efficiency  CPU time that its processes took ÷ CPU time that it held
@@ -202,7 +205,8 @@ class Usage(NamedTuple):
 
 
 def total_usage(used: Sequence[Usage]) -> Usage:
-    """What several runs used, one after the other or not; how busy their CPUs were, by the time that each held."""
+    """Return the total usage of several runs, whether or not they ran at the same time. The CPU efficiency is the mean,
+    weighted by the CPU time that each run held."""
     held = [
         (each.cpu_hours, each.cpu_efficiency) for each in used if each.cpu_hours and each.cpu_efficiency is not None
     ]
@@ -223,32 +227,32 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 class HasUsage(Protocol):
-    """Capability "usage"."""
+    """The capability "usage"."""
 
     def usage(self, handles: Sequence[Handle], patience: float) -> list[Usage | None]:
-        """What runs that have ended used, in their order, from one request; None where it is not known (yet).
+        """Return what runs that have ended used, in their order, from one request; None if it is not known (yet).
 
-        Accounting lags behind: for what may still come, it is waited at most `patience` seconds. Never raises for what
-        the compute may do.
+        Accounting lags behind, so missing values are waited for, at most `patience` seconds. Never raises because of a
+        failure of the compute.
         """
 
 
 class FetchProgress(Protocol):
-    """Where a fetch says how far it is."""
+    """A receiver of the progress of a fetch."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """So many bytes of what is called `what` are there."""
+        """Report that `done` of `total` bytes of the object with the name `what` have arrived."""
 
 
 class HasOutputs(Protocol):
-    """Capability "outputs": what runs write stays with the service, until somebody fetches it.
+    """The capability "outputs": the files that runs write stay with the service, until the user fetches them.
 
-    Of each file the service knows where it belongs in the run's directory: `./outputs`, `./logs`, and each named output
-    at its place (`places`). All raise SubmitAgain, SubmitRejected, ConfigError, StorageError.
+    For each file the service knows its place in the run's directory: `./outputs`, `./logs`, and each named output at
+    its place (`places`). All methods raise SubmitAgain, SubmitRejected, ConfigError, StorageError.
     """
 
     def list_outputs(self, handle: Handle, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-        """Return the bytes of each file that the run has left so far, by where it belongs. Nothing is fetched."""
+        """Return the size in bytes of each file that the run has left so far, by its place. Nothing is fetched."""
 
     def fetch_outputs(
         self,
@@ -258,5 +262,5 @@ class HasOutputs(Protocol):
         is_wanted: Callable[[str], bool],
         progress: FetchProgress,
     ) -> None:
-        """Write the files that are wanted, by where they belong; those that have been fetched and have not changed
-        since then are left."""
+        """Write the wanted files to their places. Files that have been fetched and have not changed since then are
+        skipped."""

@@ -1,1 +1,1 @@
-"""What is known of how training fails: messages of frameworks, and what to do about them."""
+"""Explanation of failed training runs: messages of frameworks, their causes, and what to do about them."""

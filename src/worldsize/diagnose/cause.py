@@ -1,7 +1,7 @@
-"""The cause of a failure, with how sure that is: a pure function of the evidence.
+"""Search for the cause of a failure, with a measure of how certain it is. It is a pure function of the evidence.
 
-A cascade is never the cause where a root is known, whoever ended first. A line that was only printed makes a cause
-supported, not established; an exit code alone makes none.
+A cascade is never the cause if a root is known, regardless of which rank ended first. A line that was only printed
+makes a cause supported, not established. An exit code alone makes no cause.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ _PARTICULAR = {
     "nccl-internal": _OF_NCCL,
     "nccl-system": _OF_NCCL,
 }
-"""By the signature of an exception that is general: what its library prints before it of what is wrong."""
+"""Signatures that a library prints before a general exception, and that state what is wrong, by the signature of that
+exception."""
 
 _OF_PROGRAM = "subprocess.CalledProcessError: "
-"""The exception of a script that started a program which failed: the program says why."""
+"""Start of the exception of a script that started a program which failed. The program's own output states why."""
 
 _SENT = frozenset(("killed", "terminated"))
-"""Signals that somebody sent, for a reason that they do not tell."""
+"""Signatures of signals that another process sent, for a reason that is not known."""
 
 _KERNEL_LATE = 3.0
 """Seconds by which the times of the kernel's messages may differ from the clock."""
@@ -64,18 +65,18 @@ _KERNEL_LATE = 3.0
 _WORKERS = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
 
 _OF_NODES = frozenset(("node-failed", "step-refused"))
-"""Signatures of a scheduler that say more of a node than that its agent is gone."""
+"""Signatures of a scheduler that state more about a node than that its agent is gone."""
 
 _SIGNALS = 128
-"""Exit codes above tell of a signal."""
+"""Limit above which an exit code means a signal."""
 
 _AFTERMATH = frozenset(("native-abort", "segmentation-fault"))
-"""What also ends a process whose communication was given up: NCCL's watchdog aborts it."""
+"""Signatures that also end a process whose communication was given up: NCCL's watchdog aborts it."""
 
 
 def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None) -> Cause | None:
-    """Why the run failed, or stands still; None where it does neither. `said`: the evidence's observations, where they
-    are known already."""
+    """Return the cause of the run's failure, or of its hang if it still runs; None if it neither failed nor hangs.
+    `said` are the observations of the evidence, if they are known already."""
     if evidence.state in ALIVE_STATES:
         return stuck_cause(evidence)
     if evidence.state == RunState.SUCCEEDED or evidence.state not in RunState.FINAL:
@@ -98,7 +99,8 @@ def find_cause(evidence: RunEvidence, said: Sequence[Observation] | None = None)
 
 
 def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
-    """Return the cause where no rank failed: what our agents, or the scheduler, have seen."""
+    """Return the cause of a failure without a failed rank, from the observations of worldsize's agents or the
+    scheduler."""
     if is_ended_for_hang(evidence):
         return ended_hang_cause(evidence)
     failure = evidence.failure
@@ -124,7 +126,7 @@ def _run_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause:
 
 
 def _says_same(evidence: RunEvidence, confirming: Sequence[Observation]) -> bool:
-    """Return whether the run's message says no more than what confirms its cause."""
+    """Return whether the run's message adds nothing to the observations that confirm its cause."""
     record = evidence.scheduler
     if evidence.message == (record.message if record is not None else CANCELLED_MESSAGE):
         return True
@@ -133,7 +135,7 @@ def _says_same(evidence: RunEvidence, confirming: Sequence[Observation]) -> bool
 
 
 def _words_of(confirming: Sequence[Observation], evidence: RunEvidence) -> tuple[str, ...]:
-    """What confirms a cause, the scheduler's record first."""
+    """Return the texts of the observations that confirm a cause, the scheduler's record first."""
     record = evidence.scheduler
     first = [each for each in confirming if record is not None and each.text == record.words]
     return (
@@ -143,8 +145,8 @@ def _words_of(confirming: Sequence[Observation], evidence: RunEvidence) -> tuple
 
 
 def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return a rank, or what it had started, that was killed while the kernel, or the scheduler, counted a kill for
-    want of memory."""
+    """Return the cause if a rank, or a process that it started, was killed while the kernel or the scheduler counted a
+    kill for lack of memory; None otherwise."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]
@@ -167,8 +169,9 @@ def _memory_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | None) -> bool:
-    """Return whether it tells of a kill for want of memory, at the time of the failure where it has a time: the
-    kernel's own are not exact. Where both name a process, of the worker."""
+    """Return whether the observation confirms a kill for lack of memory. If it has a time, the time must be near the
+    failure's, since the kernel's times are not exact. If the observation and `worker` both name a process, it must be
+    the same one."""
     if each.id != "host-memory" or each.role != Role.CONFIRMATION:
         return False
     killed, named = re.search(r"Killed process (\d+)", each.text), _WORKERS.search(worker.text if worker else "")
@@ -178,13 +181,14 @@ def _tells_of_kill(each: Observation, failure: Failure, worker: Observation | No
 
 
 def _may_be_kill(worker: Observation) -> bool:
-    """Return whether a worker's end may be a KILL: no other signal, and no code of its own, is named."""
+    """Return whether KILL may have ended the worker: its line names no other signal, and no exit code."""
     return worker.match.meaning in (worker.match.signature.meaning, worker.match.signature.meaning + ": Killed")
 
 
 def _raised_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the root that has ended a rank first, by the head's clock; of those whose order the clocks leave open,
-    that of the rank whose failure was seen first."""
+    """Return the cause from the root that was the first to end a rank, by the head's clock. If the clocks leave the
+    order open, the root of the rank whose failure was seen first is used. None if no root ended a rank, or if all of
+    them are later than the failure."""
     failure = evidence.failure
     assert failure is not None
     roots = [each for each in _roots(said) if each.raised]
@@ -200,19 +204,19 @@ def _raised_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
     if words is not None:
         return of_observation(words, SUPPORTED, evidence)
     is_late = seen is None and first.time is not None and first.time > failure.time + PRINTED_BEFORE
-    is_any = is_late and first.id == EXCEPTION.id  # a rank that came too late may fail of something else
+    is_any = is_late and first.id == EXCEPTION.id  # a rank that failed this late may have another cause
     standing = SUPPORTED if is_any else ESTABLISHED
     return _particular_cause(first, evidence, said) or of_observation(first, standing, evidence)
 
 
 def _late(failure: Failure, said: Sequence[Observation]) -> float:
-    """Seconds after the failure up to which another one may be its cause: the agents have waited for that."""
+    """Return how many seconds after the failure another failure may be its cause. The agents have waited that long."""
     timed_out = any(each.id == "collective-timeout" and each.raised and failure.rank in each.ranks for each in said)
     return PRINTED_BEFORE + (TIMEOUT_SETTLE if timed_out else 0.0)
 
 
 def _particular_cause(raised: Observation, evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """What the same rank had printed before, where its exception is a general one."""
+    """Return the cause that the same rank had printed before, if its exception is a general one; None otherwise."""
     printed = [each for each in said if not each.raised and set(raised.ranks) & set(each.ranks)]
     if _OF_PROGRAM in raised.text and raised.id == "exception":
         printed = [each for each in printed if is_root(each)][-1:]
@@ -225,8 +229,8 @@ def _particular_cause(raised: Observation, evidence: RunEvidence, said: Sequence
 
 
 def _words_before_abort(found: Observation, said: Sequence[Observation]) -> Observation | None:
-    """What a rank that aborted had printed last of a cause: whoever aborts says why; and some programs end with 134 of
-    their own (mpirun)."""
+    """Return the last root that an aborted rank had printed, since a program that aborts prints why, and some programs
+    exit with 134 themselves (mpirun). None if the rank did not abort, or printed no other root."""
     if found.id != "native-abort" or found.file:
         return None
     printed = [each for each in said if is_root(each) and not each.raised and set(found.ranks) <= set(each.ranks)]
@@ -234,7 +238,8 @@ def _words_before_abort(found: Observation, said: Sequence[Observation]) -> Obse
 
 
 def _roots(said: Sequence[Observation]) -> list[Observation]:
-    """What can be the cause; not a signal that nobody explains, nor an abort of a rank whose peers were lost to it."""
+    """Return the observations that can be the cause. Signals of unknown origin, and aborts of ranks that lost their
+    peers, are left out."""
     cascaded = {rank for each in said if each.role == Role.CASCADE for rank in each.ranks}
     roots = [each for each in said if is_root(each) and each.id not in _SENT]
     return [each for each in roots if each.id not in _AFTERMATH or not cascaded & set(each.ranks)]
@@ -248,13 +253,13 @@ def lead_is_sure(first: Observation, second: Observation, evidence: RunEvidence)
 
 
 def clock_uncertainty(evidence: RunEvidence, *nodes: int | None) -> float:
-    """By how many seconds the times of these nodes, put on the head's clock, may be wrong together."""
+    """Return by how many seconds the times of these nodes, converted to the head's clock, may be wrong in total."""
     return sum(evidence.offsets[node].uncertainty for node in nodes if node is not None and node in evidence.offsets)
 
 
 def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause | None:
-    """Return a root that the rank that failed first has printed; what it printed before it ended by a cascade, or was
-    killed, may be anything."""
+    """Return the cause from the last root that the first failed rank printed; None if it printed none. None also if an
+    exception or a signal ended the rank, since a root that it printed before that may be unrelated."""
     if any(each.raised for each in own):
         return None
     printed = [each for each in own if is_root(each)]
@@ -262,8 +267,8 @@ def _printed_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause |
 
 
 def _earlier_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return a root of another rank, no later than the failure that was the first to be seen; none where that rank
-    ended with a code of its own, and told of no other."""
+    """Return the cause from the first root of a rank that is no later than the failure that was seen first. None if
+    there is none, or if the failed rank ended with an exit code of its own and reported no failure of another rank."""
     failure = evidence.failure
     assert failure is not None
     own = [each for each in said if failure.rank in each.ranks]

@@ -1,13 +1,14 @@
-"""A cause, as it is told, and how sure it is."""
+"""The record of a cause, and the levels of how certain it is."""
 
 from __future__ import annotations
 
 from worldsize.common.named_tuple import NamedTuple
 
 ESTABLISHED = "established"
-"""A fact that worldsize, the kernel or a scheduler has seen: an exception that ended the rank, a signal, a limit."""
+"""Level of a fact that worldsize, the kernel or a scheduler has observed: an exception that ended the rank, a signal, a
+limit."""
 SUPPORTED = "supported"
-"""Lines speak for it, and nothing that is known against it."""
+"""Level of a cause that log lines support, and that no known fact contradicts."""
 UNKNOWN = "unknown"
 
 PRINTED_BEFORE = 1.0
@@ -15,16 +16,16 @@ PRINTED_BEFORE = 1.0
 
 
 class Cause(NamedTuple):
-    """Why a run failed.
+    """The cause of a run's failure.
 
-    id        a signature's, or one of `reasons.py`; "unknown" where nothing says it
+    id        id of a signature, or one of `reasons.py`; "unknown" if the evidence shows no cause
     standing  ESTABLISHED, SUPPORTED or UNKNOWN
     sentence  the cause in words, without a full stop
-    ranks     whose it is, ascending; the first is `rank`
+    ranks     ranks that it concerns, ascending; the first is `rank`
     node      the node of `rank`, or the one that failed
-    time      Unix seconds by the head's clock, None where nobody knows
-    evidence  why it is said, each a sentence without a full stop
-    hint      what to do; "" where nobody knows
+    time      Unix seconds by the head's clock; None if it is not known
+    evidence  reasons for this cause, each a sentence without a full stop
+    hint      what to do; "" if that is not known
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Which ranks did not come to a collective call, by what the others said when they had waited too long.
+"""Ranks that did not enter a collective call, found from the messages of the ranks that waited too long.
 
-A rank that waits and times out says so; one that it talks to sees it go ("Connection closed by peer"), and waited, too.
-NCCL's watchdog tells in which call, by number and kind, each rank was.
+A rank that waits and times out prints that. A rank that communicates with it sees it end ("Connection closed by peer"),
+and waited too. NCCL's watchdog reports in which call, by number and kind, each rank was.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from worldsize.state.collective_calls import Call, odd_ranks, watchdog_calls
 
 
 def calls_given_up(evidence: RunEvidence) -> dict[int, Call]:
-    """By rank, the first call that NCCL's watchdog gave up, as its log says."""
+    """Return, by rank, the first collective call that NCCL's watchdog gave up, from the rank's log."""
     return watchdog_calls({rank: [line.text for line in lines] for rank, lines in evidence.lines.items()})
 
 
 def missing_ranks(evidence: RunEvidence, waiting: Sequence[int]) -> tuple[int, ...]:
-    """Return the ranks that did not come where `waiting` waited: those that the watchdog saw elsewhere, else those that
-    said nothing of it. None where these are not the fewer: the run may have ended before all had spoken."""
+    """Return the ranks that did not enter the call in which `waiting` waited: those that the watchdog saw in another
+    call, else those that did not report a wait. Empty if the latter are not fewer than `waiting`, unless the run has
+    two ranks, since the run may have ended before all ranks reported."""
     odd = odd_ranks(calls_given_up(evidence))
     if odd:
         return tuple(odd)

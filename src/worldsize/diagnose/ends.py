@@ -1,4 +1,4 @@
-"""What signals say of the ranks that they ended."""
+"""Meanings of the signals that end ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNALS = {
     143: "terminated",
     152: "cpu-time-limit",
 }
-"""By exit code, the id of a row, of `ENDS` or of the tables."""
+"""Signature ids by exit code. Their rows are in `ENDS` or in the tables."""
 
 ENDS = {
     "bus-error": Signature(
@@ -56,4 +56,4 @@ ENDS = {
         "Linux",
     ),
 }
-"""What ends a rank by a signal and has no line of its own, by its id."""
+"""Signatures, by id, of signals that end a rank and leave no log line that a table could match."""

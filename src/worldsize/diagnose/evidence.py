@@ -1,4 +1,5 @@
-"""What a failure is explained from: values that whoever reads a run's directory fills in. Times are Unix seconds."""
+"""Evidence from which a failure is explained: values that the reader of a run's directory fills in. Times are Unix
+seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from worldsize.state.records import Failure
 
 
 class Line(NamedTuple):
-    """A line of a log. `offset`: where in the file it begins, in bytes; `time`: when it was written, to a second. None
-    where nobody knows."""
+    """A line of a log. `offset` is where the line begins in the file, in bytes, and `time` is when it was written, to a
+    second. None where they are not known."""
 
     text: str
     file: str
@@ -22,8 +23,8 @@ class Line(NamedTuple):
 
 
 class RaisedException(NamedTuple):
-    """An uncaught exception of a rank. `text`: "Type: message"; `file` and `number`: the place in the user's own code,
-    else the innermost one, "" and None where there is none."""
+    """An uncaught exception of a rank. `text` is "Type: message". `file` and `number` are the place in the user's own
+    code, else the innermost one; "" and None if there is none."""
 
     text: str
     time: float
@@ -32,8 +33,8 @@ class RaisedException(NamedTuple):
 
 
 class RankEnd(NamedTuple):
-    """How one rank ended. `code` is None while it runs; `stopped`: an agent had told it to end. Times are those of its
-    node's clock."""
+    """The end of one rank. `code` is None while it runs. `stopped` is whether an agent had ordered it to end. Times are
+    those of its node's clock."""
 
     rank: int
     node: int
@@ -44,11 +45,11 @@ class RankEnd(NamedTuple):
 
 
 class SchedulerRecord(NamedTuple):
-    """What the scheduler's own record says of the end of its job.
+    """The scheduler's own record of the end of its job.
 
     words    a sentence, with its state decoded: "job 17 reached its time limit (TIMEOUT), after 61 s of a limit of 60"
-    reason   the `Reason` that it stands for
-    message  the same as a status says it
+    reason   the `Reason` that it corresponds to
+    message  the same fact as a status shows it
     """
 
     words: str
@@ -57,27 +58,29 @@ class SchedulerRecord(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What one node has found of what a rank of another node did not find: a file or module of this `name`."""
+    """The result of one node's search for a file or module of this `name`, which a rank of another node did not
+    find."""
 
     name: str
     found: bool
 
 
 class RunEvidence(NamedTuple):
-    """All that is known of one attempt of a run.
+    """The known facts about one attempt of a run.
 
-    attempt   its number
-    state     the run's state (`RunState`), and `reason` the `Reason` beside it
-    message   what the status says
-    failure   what the agents, or whoever settled the run, took for the first failure
-    ends      of every rank of the plan, in order
-    lines     by rank, its log's last lines
+    attempt   number of the attempt
+    state     the run's state (`RunState`)
+    reason    the `Reason` of the state
+    message   the message of the status
+    failure   the failure that the agents, or the process that settled the run, took for the first
+    ends      ends of every rank of the plan, in order
+    lines     by rank, the last lines of its log
     machine   by node, lines of the kernel and of the node's agent; by None, lines of the scheduler
-    offsets   by node, where it was measured
+    offsets   by node, the clock offset where it was measured
     rehearsal whether it was a rehearsal of a cluster's job here
-    compared  by node, what it has found of what a rank of another node did not find
+    compared  by node, the result of its search for what a rank of another node did not find
     scheduler the scheduler's record, where it is known
-    hang      the hang that the watch over the run found last, if it found one
+    hang      the last hang that the watch over the run found; None if it found none
     """
 
     attempt: int
@@ -96,14 +99,14 @@ class RunEvidence(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """One thing that was said, or seen, by ranks that said the same.
+    """A fact that ranks printed, or that was observed of them. Equal facts of several ranks are one observation.
 
-    match    the signature
-    ranks    who said it, ascending; none for a scheduler or a kernel
+    match    the matched signature
+    ranks    ranks that it concerns, ascending; none for a scheduler or a kernel
     node     the node of the first of them
-    time     when the first of them did, by the head's clock; None where nobody knows
-    file     the log that holds it, and `offset` where there; or the source file of an exception, and its `line`
-    raised   it ended its rank: an uncaught exception, or a signal
+    time     the first time that it was observed, by the head's clock; None if that is not known
+    file     the log that contains it, and `offset` its place there; or the source file of an exception, and its `line`
+    raised   whether it ended its rank: an uncaught exception, or a signal
     """
 
     match: Match

@@ -1,4 +1,5 @@
-"""Texts of exceptions: what of them says something, and what the log of a rank has beside them."""
+"""Texts of exceptions: the parts that explain a failure, and the exceptions from which they were raised, as the log
+shows them."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED = "The above exception was the direct cause of the following exception:"
 
 _LONGEST = 4000
-"""Characters of an exception from which another one was raised."""
+"""Maximum number of characters of an exception from which another one was raised."""
 
 
 def without_frames(text: str) -> str:
-    """Return the text without the frames of the tracebacks that it holds, as those of a DataLoader's workers: the code
-    in them says nothing of what happened."""
+    """Return the text without the frames of the tracebacks in it, such as those of a DataLoader's workers. The code in
+    the frames does not explain what happened."""
     kept, is_inside = [], False
     for line in text.split("\n"):
         is_frame = is_inside and line[:1].isspace()
@@ -27,7 +28,7 @@ def without_frames(text: str) -> str:
 
 def direct_cause(text: str, log: Sequence[Line]) -> str:
     """Return the text of the exception from which the uncaught one, `text`, was raised (`raise … from …`), as its
-    traceback in the log has it; "" for none. The log's lines are those that are not empty."""
+    traceback in the log shows it; "" if there is none. The log contains only lines that are not empty."""
     first = text.partition("\n")[0].rstrip()
     lines = [line.text.rstrip() for line in log]
     end = next((index for index in reversed(range(len(lines))) if first and lines[index] == first), 0)

@@ -1,4 +1,4 @@
-"""The explanation of a run's end: its cause, and the chain of what was said about it, each link in its role."""
+"""Explanation of a run's end: its cause, and the chain of observations, each a link with its role."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from worldsize.diagnose.signatures.signature import Role
 from worldsize.diagnose.waiting import node_of
 
 _ENDS_OF = {"host-memory": ("killed", "loader-worker-killed")}
-"""How ranks end by a cause that somebody else tells of."""
+"""Signatures of how ranks end, by the id of a cause that another source reports."""
 
 LONGEST = 12
-"""Links of the chain that are told; the others are counted."""
+"""Maximum number of links of the chain that are shown; the others are counted."""
 
 _TERM_CODE = 128 + 15
 
 
 class Link(NamedTuple):
-    """One observation in its role. `ranks` are those that said the same, none for a scheduler, and for the kernel of
-    `node`; `text` is what they said, and `meaning` what that means, "" where that says no more. `line` is of an
-    exception; of a log's line `offset` is known, in bytes, and whoever can read the log sets `line`."""
+    """An observation with its role in the chain. `ranks` are the ranks that reported the same; none for a scheduler,
+    and for the kernel of `node`. `text` is their text, and `meaning` explains it; "" if it adds nothing. `line` belongs
+    to an exception. For a log line `offset` is known, in bytes, and a caller that can read the log sets `line`."""
 
     role: str
     ranks: tuple[int, ...]
@@ -47,7 +47,8 @@ class Link(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """`left_out`: how many links more there were. `notes`: what is to be known of the order, or of the evidence."""
+    """The explanation of one attempt. `left_out` is the number of further links. `notes` are remarks on the order of
+    events, or on the evidence."""
 
     attempt: int
     cause: Cause
@@ -57,7 +58,7 @@ class Explanation(NamedTuple):
 
     @property
     def documentation(self) -> str:
-        """Where the documentation tells of the cause."""
+        """The place in the documentation that describes the cause."""
         return documentation_of(self.cause.id)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Explanation(NamedTuple):
 
 
 def explain(evidence: RunEvidence) -> Explanation | None:
-    """Why the run ended as it did, or stands still; None of one that succeeded, or goes on."""
+    """Return the explanation of why the run ended as it did, or why it hangs; None if it succeeded, or runs on."""
     said = observations(evidence)
     cause = find_cause(evidence, said)
     if cause is None:
@@ -102,7 +103,7 @@ def _link(each: Observation, cause: Cause, evidence: RunEvidence) -> Link:
         role = Role.CASCADE if _is_later(each, cause) else Role.CONFIRMATION
     is_warning = role == Role.CONFIRMATION and cause.standing == SUPPORTED and each.id == cause.id
     if is_warning and each.ranks and each.text.strip() in cause.evidence:
-        role = Role.ROOT  # the rank's exception shows that it was more
+        role = Role.ROOT  # the rank's exception shows that it was no mere warning
     whose = f"{ranks_text(each.match.whose)} " if each.match.whose else ""
     meaning = whose + each.match.meaning
     node = node_of(each.ranks[0], evidence) if each.ranks else each.node
@@ -110,7 +111,8 @@ def _link(each: Observation, cause: Cause, evidence: RunEvidence) -> Link:
 
 
 def _hang_link(evidence: RunEvidence, cause: Cause) -> list[Link]:
-    """That the run stood still, and did not go on: before whoever ended it, it can be why."""
+    """Return a link for a hang that did not resume; none without such a hang. If the hang is the cause, or may be why a
+    person, a limit or a scheduler ended the run, the link is a root."""
     hang = evidence.hang
     if hang is None or (hang.resumed is not None and cause.id != HANG.id):
         return []
@@ -127,8 +129,8 @@ def _is_cause(each: Observation, cause: Cause) -> bool:
 
 
 def _is_elsewhere(each: Observation, cause: Cause) -> bool:
-    """Return whether it is what another rank only printed, before: it has nothing to do with the cause that is
-    known."""
+    """Return whether another rank only printed the observation, before the cause. Then it is unrelated to the known
+    cause."""
     if each.role != Role.ROOT or each.raised or each.time is None or cause.time is None or cause.standing == UNKNOWN:
         return False
     whose = set(each.match.whose or each.ranks)
@@ -144,8 +146,8 @@ def _is_later(each: Observation, cause: Cause) -> bool:
 
 
 def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> list[Link]:
-    """Return the ranks that went on until worldsize ended them, or, where no rank had failed, the scheduler's TERM
-    did."""
+    """Return a link for the ranks that ran on until worldsize ended them, or, if no rank had failed, until the
+    scheduler's TERM ended them; none without such ranks."""
     with_job = by_scheduler and not cause.ranks
     ended = [end for end in evidence.ends if end.stopped or (with_job and end.code == _TERM_CODE)]
     stopped = [end for end in ended if end.rank not in cause.ranks and not end.exception]
@@ -158,7 +160,8 @@ def _stopped_link(evidence: RunEvidence, cause: Cause, by_scheduler: bool) -> li
 
 
 def _notes(evidence: RunEvidence, said: Sequence[Observation]) -> tuple[str, ...]:
-    """Where the order of the first two roots is not sure, since the clocks of their nodes are not."""
+    """Return a note if the order of the first two roots is uncertain because of the clocks of their nodes; none
+    otherwise."""
     roots = [each for each in said if each.role == Role.ROOT and each.time is not None and each.node is not None]
     if len(roots) < 2 or lead_is_sure(roots[0], roots[1], evidence):
         return ()

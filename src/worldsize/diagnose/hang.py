@@ -1,8 +1,8 @@
-"""The causes of runs that stood still, by the hang that the watchdog found. The hang is the cause of a run that still
-stands still, of a run that the watchdog has ended, and of time-outs of ranks that waited for the named ones. If a
-person or a limit has ended the run, that is the cause, and the hang is mentioned beside it.
+"""Causes of runs that hung, from the hang that the watchdog found. The hang is the cause of a run that still hangs, of
+a run that the watchdog has ended, and of timeouts of ranks that waited for the named ones. If a person or a limit has
+ended the run, that is the cause, and the hang is mentioned in addition.
 
-A hang after which the run went on is no cause.
+A hang after which the run continued is no cause.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from worldsize.state.hang import SILENT, WITNESSES, Hang
 from worldsize.state.records import Reason
 
 FROM_OUTSIDE = frozenset((Reason.CANCELLED_BY_USER, Reason.TIME_LIMIT, Reason.PREEMPTED))
-"""The reasons of runs that a person, a limit or a scheduler has ended: such a run may have stood still before."""
+"""Reasons of runs that a person, a limit or a scheduler has ended. Such a run may have hung before."""
 
 _TIMED_OUT = frozenset(("collective-timeout", "barrier-missed"))
 _GROUPS = 5
-"""Groups of ranks that are shown; the others are counted."""
+"""Maximum number of groups of ranks that are shown; the others are counted."""
 
 _NOT_ENTERED = "H1"
 _WHILE_IT_RUNS = "; `worldsize stacks RUN` looks again, `worldsize cancel RUN` ends the run"
 
 
 def stuck_cause(evidence: RunEvidence) -> Cause | None:
-    """Why a run that is alive stands still; None if the watchdog has not found that it does."""
+    """Return the cause of the hang of a run that is alive; None if the watchdog has found no hang, or if the run has
+    resumed."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None:
         return None
@@ -40,14 +41,14 @@ def stuck_cause(evidence: RunEvidence) -> Cause | None:
 
 
 def is_ended_for_hang(evidence: RunEvidence) -> bool:
-    """Return whether the watchdog has ended the run, rather than `hang_timeout`, which is about ranks that ended with
+    """Return whether the watchdog has ended the run, rather than `hang_timeout`, which applies to ranks that ended with
     0."""
     return evidence.reason == Reason.HANG and evidence.message.startswith(SILENT)
 
 
 def ended_hang_cause(evidence: RunEvidence) -> Cause:
-    """Return the cause of a run that the watchdog has ended; if its `hang.json` cannot be read, the run's message
-    alone."""
+    """Return the cause of a run that the watchdog has ended. If its `hang.json` cannot be read, the cause contains only
+    the run's message."""
     if evidence.hang is not None:
         return _cause_of(evidence.hang, evidence)
     time = evidence.failure.time or None if evidence.failure is not None else None
@@ -57,9 +58,9 @@ def ended_hang_cause(evidence: RunEvidence) -> Cause:
 def timed_out_hang_cause(
     evidence: RunEvidence, said: Sequence[Observation], roots: Sequence[Observation]
 ) -> Cause | None:
-    """Return the hang that led to time-outs of collective calls. None if no hang names a rank, if the run went on
-    before the time-outs, or if the messages of the ranks contradict the hang or tell more. `roots`: those of `said`
-    that can be the cause."""
+    """Return the cause if a hang led to timeouts of collective calls. None if no hang names a rank, if the run
+    continued before the timeouts, or if the messages of the ranks contradict the hang or state more. `roots` are the
+    observations of `said` that can be the cause."""
     hang = evidence.hang
     waited = [each for each in said if each.id in _TIMED_OUT]
     if hang is None or not hang.ranks or not waited or _went_on_before(hang, waited):
@@ -71,8 +72,8 @@ def timed_out_hang_cause(
 
 
 def had_stood_still(evidence: RunEvidence) -> str:
-    """What is told beside a cause from outside: "; the run had been idle since 14:03:11: rank 3 has not …"; "" if
-    it had not, or was not ended from outside."""
+    """Return the text that is added to a cause from outside, "; the run had stood still since 14:03:11: rank 3 has not
+    …"; "" if the run did not hang, or was not ended from outside."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None or evidence.reason not in FROM_OUTSIDE:
         return ""
@@ -80,15 +81,15 @@ def had_stood_still(evidence: RunEvidence) -> str:
 
 
 def _went_on_before(hang: Hang, waited: Sequence[Observation]) -> bool:
-    """Return whether the run was seen to go on before the first rank said that it had waited too long: to say that is a
-    sign of life, too."""
+    """Return whether the run was seen to resume before the first rank reported that it had waited too long. Such a
+    report is itself a sign of life, so a resumption at that time does not count."""
     first = min((each.time for each in waited if each.time is not None), default=None)
     return hang.resumed is not None and (first is None or hang.resumed < first - PRINTED_BEFORE)
 
 
 def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> bool:
-    """Return whether the messages of the ranks and of NCCL's watchdog agree with the hang: they name no other rank, and
-    no rank that did not enter a call timed out in one."""
+    """Return whether the messages of the ranks and of NCCL's watchdog agree with the hang. They must name no other
+    rank, and no rank that did not enter a call may have timed out in one."""
     named = {rank for each in said if each.id in _TIMED_OUT and each.role == Role.CASCADE for rank in each.match.whose}
     odd = odd_ranks(calls_given_up(evidence))
     own = set(hang.ranks)
@@ -99,8 +100,8 @@ def _agrees(hang: Hang, evidence: RunEvidence, said: Sequence[Observation]) -> b
 
 
 def _tells_more(hang: Hang, evidence: RunEvidence, roots: Sequence[Observation]) -> bool:
-    """Return whether something else tells why the named ranks kept the others waiting: they had ended with 0, or one of
-    them had printed a cause."""
+    """Return whether other evidence explains why the named ranks kept the others waiting: they had ended with 0, or one
+    of them had printed a cause."""
     ended = {end.rank for end in evidence.ends if end.code == 0}
     return ended.issuperset(hang.ranks) or any(not each.raised and set(each.ranks) & set(hang.ranks) for each in roots)
 
@@ -112,7 +113,8 @@ def _cause_of(hang: Hang, evidence: RunEvidence) -> Cause:
 
 
 def _reasons(hang: Hang) -> list[str]:
-    """Which witnesses name the ranks, why the others do not, and the first groups of ranks with equal stacks."""
+    """Return the evidence for a hang: the witnesses that name the ranks, why the others do not, and the first groups of
+    ranks with equal stacks."""
     titles = [WITNESSES.get(name, name) for name in hang.witnesses]
     found = ["named by " + " and ".join(titles)] if titles and hang.ranks else []
     found += [f"no rank is named by {WITNESSES.get(name, name)}: {why}" for name, why in hang.missing]

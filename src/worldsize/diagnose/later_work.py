@@ -1,4 +1,4 @@
-"""Whether a rank went on after it had said something: then that does not tell why it ended."""
+"""Checks of whether a rank worked on after a message. Such a message does not explain why the rank ended."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import islice
 from worldsize.diagnose.evidence import Line, RankEnd
 
 _WORKING, _LINES_OF_WORK, _LINES_LATER = 30.0, 5, 30
-"""A rank that wrote so many lines more than so many seconds after another line went on after it; or, at any time, so
-many lines that are none of a stack or of NCCL's."""
+"""Limits for work after a line: a rank worked on if it wrote `_LINES_OF_WORK` lines more than `_WORKING` seconds later,
+or, at any time, `_LINES_LATER` lines that belong neither to a stack nor to NCCL."""
 
 _OF_STACK = re.compile(r"\s|Traceback|.*(?:NCCL|frame #|0x[0-9a-f]{4})|\[[\w.-]+:\d+\]")
 
 _OF_EXCEPTION = 1
-"""The code of a Python that an exception has ended."""
+"""Exit code of a Python process that an exception has ended."""
 
 
 def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
-    """Return whether it was an exception of this time that ended the rank: a shell may go on after a program that
-    failed, and end with a code of its own. A time of 0 is none."""
+    """Return whether an exception raised at `time` ended the rank. A shell may work on after a program that failed, and
+    end with a code of its own. A time of 0 means that it is unknown; then any exit code except 0 counts."""
     if not time:
         return end.code != 0
     if end.code == 0 or _went_on_after(time, log):
@@ -29,13 +29,13 @@ def has_ended_rank(time: float, end: RankEnd, log: Sequence[Line]) -> bool:
 
 
 def _went_on_after(time: float, log: Sequence[Line]) -> bool:
-    """Return whether the rank wrote more than its last words long after this time."""
+    """Return whether the rank wrote more than a few last lines long after `time`."""
     last = log[-_LINES_OF_WORK].time if len(log) >= _LINES_OF_WORK else None
     return last is not None and last - time > _WORKING
 
 
 def is_past(index: int, log: Sequence[Line]) -> bool:
-    """Return whether the rank went on after this line of its log: then that says nothing of its end."""
+    """Return whether the rank worked on after this line of its log. Then the line does not explain its end."""
     time = log[index].time
     if time is not None and _went_on_after(time, log):
         return True

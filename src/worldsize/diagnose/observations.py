@@ -1,4 +1,4 @@
-"""What the evidence of a run says: each line that matches a signature, equal ones of many ranks as one."""
+"""Observations from the evidence of a run: each line that matches a signature, with equal ones of many ranks merged."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ EXCEPTION = Signature(
     "",
     "Python",
 )
-"""Any exception that no row of the tables knows."""
+"""Signature of an exception that matches no row of the tables."""
 
 _RAISED_FROM_BETTER = frozenset(("loader-worker-killed",))
-"""Rows of exceptions that are raised from one that says more: by which signal, and why."""
+"""Rows of exceptions that are raised from one that states more: by which signal, and why."""
 
 _SHARED = frozenset(("collective-mismatch",))
-"""Rows of what several ranks have done together, each of which tells of it from its own side."""
+"""Rows of events that involve several ranks, each of which reports the event from its own side."""
 
 _LASTING = frozenset(("collective-timeout",))
-"""Rows that count however much is written later: NCCL's watchdog takes a minute to abort a rank."""
+"""Rows that count regardless of how much is written later: NCCL's watchdog takes a minute to abort a rank."""
 
 _FIRST = 60
-"""Characters of an exception's first sentence that stand before the line that says more."""
+"""Maximum number of characters of an exception's first sentence that are shown before the line that states more."""
 
 _SPAWNED = "torch.multiprocessing.spawn.ProcessRaisedException"
 _STEP = "*** STEP "
@@ -46,12 +46,12 @@ _RECORDS = {
     Reason.CANCELLED_BY_USER: "cancelled",
     Reason.SIGNAL: "killed",
 }
-"""What a scheduler's record confirms, by the reason that it stands for."""
+"""Signatures that a scheduler's record confirms, by the reason in the record."""
 
 
 def observations(evidence: RunEvidence) -> list[Observation]:
-    """Return all that the evidence says, in the order of time, what has no time last. The same of several ranks is
-    one."""
+    """Return all observations in the evidence, in the order of time, those without a time last. Equal ones of several
+    ranks are merged."""
     found = [*_of_ranks(evidence), *_of_machines(evidence)]
     return sorted(_folded(found), key=lambda each: (each.time is None, each.time or 0.0))
 
@@ -73,35 +73,36 @@ def _of_ranks(evidence: RunEvidence) -> Iterator[Observation]:
 
 
 def _until(ended: float | None, said: Sequence[Observation]) -> list[Observation]:
-    """Return a rank's lines, none of which it wrote after its end: times of lines may be late."""
+    """Return a rank's observations with no time after the rank's end, since the times of lines may be late."""
     if ended is None:
         return list(said)
     return [each if each.time is None else each._replace(time=min(each.time, ended)) for each in said]
 
 
 def _is_told_by(raised: Observation, printed: Observation) -> bool:
-    """Return whether a line of the rank only tells of what ended it: it says the same, or is of the exception from
-    which that one was made, or of the abort by which it ended the rank."""
+    """Return whether a printed line only repeats what ended the rank. It has the same signature or the same text, or
+    belongs to the exception from which the last one was raised, or to the abort that ended the rank."""
     if printed.id in (raised.id, *_RAISED_FROM_BETTER) or (printed.id == "native-abort" and _is_thrown(raised.text)):
         return True
     return _is_part(printed.text, raised.text)
 
 
 def _without_parts(said: Sequence[Observation]) -> list[Observation]:
-    """Return a rank's lines without those of exceptions from which another one was made, which says more."""
+    """Return a rank's observations without those whose message is contained in a root, which states more."""
     roots = [each for each in said if is_root(each)]
     return [each for each in said if is_root(each) or not any(_is_part(each.text, root.text) for root in roots)]
 
 
 def _is_part(text: str, other: str) -> bool:
-    """Return whether the message of an exception is a part of another one's."""
+    """Return whether the message of an exception is contained in the text of another one."""
     message = text.partition(": ")[2].strip()
     return bool(message) and message in other
 
 
 def _raised_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """Return the exception that ended the rank. Where it is none of the tables, or says less than the one that it was
-    raised from, it is taken for that one."""
+    """Return the observation of the rank's uncaught exception; None if there is none. If the exception matches no row
+    of the tables, or one that is less exact than the row of the exception from which it was raised, that row is used.
+    """
     raised = end.exception
     if raised is None:
         return None
@@ -121,7 +122,8 @@ def _raised_observation(end: RankEnd, evidence: RunEvidence) -> Observation | No
 
 
 def _meaning_of_exception(text: str, shown: str) -> str:
-    """What any exception means; one of torch's of a process that it has spawned ends with that one's own."""
+    """Return the meaning of an exception that matches no row. For torch's exception about a spawned process, the
+    meaning names the exception of that process."""
     kind = text.partition(":")[0]
     if kind != _SPAWNED:
         return f"the program raised {kind}, and did not catch it"
@@ -130,7 +132,7 @@ def _meaning_of_exception(text: str, shown: str) -> str:
 
 
 def _shortened(text: str, match: Match | None) -> str:
-    """Return the text; where it is its later lines that say something, the first sentence and that line."""
+    """Return the text. If the match is in one of its later lines, return its first sentence and that line."""
     first, _, others = text.partition("\n")
     if match is None or not others or not match.line or first.startswith(match.line):
         return text
@@ -141,8 +143,8 @@ def _shortened(text: str, match: Match | None) -> str:
 
 
 def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
-    """Yield the ends of ranks. Of a task of a batch script's own srun the failure alone tells the end; the script,
-    which is in rank 0's place, ends with the same code."""
+    """Yield the ends of ranks. The end of a task that a batch script's own srun started is known only from the failure.
+    The script, which takes the place of rank 0, ends with the same code, so that code is not counted for it."""
     failure = evidence.failure
     ends = {end.rank: end for end in evidence.ends}
     task = ends.get(-1 if failure is None or failure.rank is None else failure.rank)
@@ -156,7 +158,8 @@ def _own_ends(evidence: RunEvidence) -> Iterator[RankEnd]:
 
 
 def _signal_observation(end: RankEnd, evidence: RunEvidence) -> Observation | None:
-    """Return the signal that ended the rank, where nobody of ours had sent it."""
+    """Return the observation of the signal that ended the rank; None if it ended otherwise, or if an agent or the
+    scheduler ended it."""
     name = None if end.stopped else SIGNALS.get(end.code or 0)
     by_scheduler = evidence.failure is None or evidence.failure.rank is None
     if name is None or (name == "terminated" and by_scheduler):
@@ -174,7 +177,8 @@ def _signal_observation(end: RankEnd, evidence: RunEvidence) -> Observation | No
 
 
 def _thrown_line(end: RankEnd, evidence: RunEvidence) -> Line | None:
-    """What a C++ exception said that nothing caught, so that it aborted the rank."""
+    """Return the log line with the message of an uncaught C++ exception, which aborted the rank; None if there is
+    none."""
     lines = reversed(evidence.lines.get(end.rank, ()))
     return next((line for line in lines if _is_thrown(line.text)), None)
 
@@ -184,12 +188,13 @@ def _is_thrown(text: str) -> bool:
 
 
 def _with_words(signal: Observation, said: Observation) -> Observation:
-    """Return the signal with what the program had to say of it before."""
+    """Return the observation of the signal with the line that the program printed about it before."""
     return signal._replace(text=f"{signal.text}: {said.text.strip()}", file=said.file, offset=said.offset)
 
 
 def _line_observations(end: RankEnd, evidence: RunEvidence) -> list[Observation]:
-    """What its log's lines match: of each signature the first one after which it did not go on."""
+    """Return the observations in a rank's log: for each signature the first matching line after which the rank did not
+    work on. Confirmations, and the rows of `_LASTING`, count even if it did."""
     found: dict[str, Observation] = {}
     log = evidence.lines.get(end.rank, ())
     for index, line, match in _matched(log, evidence):
@@ -215,7 +220,8 @@ def _of_machines(evidence: RunEvidence) -> Iterator[Observation]:
 
 
 def _of_jobs(said: Iterable[Observation]) -> list[Observation]:
-    """Of what a scheduler says of its job, of each step and each node for one cause, the words that say most."""
+    """Return, for each signature, the most specific of the scheduler's lines about its job. A scheduler reports one
+    cause for each step and each node."""
     found: dict[str, Observation] = {}
     for each in said:
         known = found.get(each.id)
@@ -225,7 +231,8 @@ def _of_jobs(said: Iterable[Observation]) -> list[Observation]:
 
 
 def _vagueness(each: Observation) -> tuple[bool, bool]:
-    """Words that name what they are about say most, then those about the whole job."""
+    """Return a sort key that is lower for a more specific text. A text that names what it is about is the most
+    specific, then one about the whole job."""
     return each.match.meaning == each.match.signature.meaning, _STEP in each.text
 
 
@@ -238,14 +245,15 @@ def _matched(lines: Iterable[Line], evidence: RunEvidence) -> Iterator[tuple[int
 
 
 def _head_time(time: float | None, node: int, evidence: RunEvidence) -> float | None:
-    """Return a time of a node's clock by the head's."""
+    """Convert a time of a node's clock to the head's clock."""
     offset = evidence.offsets.get(node)
     return time if time is None or offset is None else time - offset.seconds
 
 
 def _folded(found: Sequence[Observation]) -> list[Observation]:
-    """Return the same said by several ranks as one: by those that it ended, and by those that went on. Of cascades the
-    words do not matter, but for whom they name, nor of what each rank tells from its own side."""
+    """Return the observations with equal ones of several ranks merged, separately for those that ended their ranks and
+    those that did not. Of cascades, and of the rows of `_SHARED`, the text is ignored, and only the ranks that it names
+    are compared."""
     same: dict[tuple[Any, ...], list[Observation]] = {}
     for each in found:
         is_same = each.role == Role.CASCADE or each.id in _SHARED
@@ -255,7 +263,8 @@ def _folded(found: Sequence[Observation]) -> list[Observation]:
 
 
 def _first_of(group: Sequence[Observation]) -> Observation:
-    """When and where it was said first, in the words of the lowest rank."""
+    """Merge a group of equal observations. Time and node are those of the first, and the text is that of the lowest
+    rank."""
     first = min(group, key=lambda each: (each.time is None, each.time or 0.0, each.ranks))
     ranks = tuple(sorted({rank for each in group for rank in each.ranks}))
     words = min(group, key=lambda each: each.ranks)
@@ -267,5 +276,5 @@ def _without_numbers(text: str) -> str:
 
 
 def is_root(observation: Observation) -> bool:
-    """Return whether it can be the cause."""
+    """Return whether the observation can be the cause."""
     return observation.role == Role.ROOT

@@ -1,4 +1,4 @@
-"""The cause that one observation tells, and what is said where none does."""
+"""Conversion of an observation to a cause, and the cause that is reported if no observation shows one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from worldsize.diagnose.waiting import node_of
 from worldsize.state.exit_records import signal_name
 
 _OF_LOST_PEERS = frozenset(("fabric-flushed",))
-"""Signatures of cascades that say more of a lost peer than that it is gone."""
+"""Signatures of cascades that state more about a lost peer than that it is gone."""
 
 _PLACES = frozenset(("path-missing", "module-missing", "permission"))
-"""Signatures that may hold of one node alone."""
+"""Signatures that may apply to one node alone."""
 
 _OWN_CODE = "its last lines may give the reason; else find where the script ends with this code (exit, sys.exit)"
 _NO_RANK = (
@@ -24,12 +24,12 @@ _NO_RANK = (
 )
 
 _OF_PYTHON = re.compile(r"(?!.*Rendezvous)[\w.]*(?:Connection\w*|BrokenPipe)Error\b")
-"""Exceptions of connections that a script has made itself; those of torch and NCCL are between ranks."""
+"""Exceptions of connections that a script has made itself. Those of torch and NCCL are between ranks."""
 
 
 def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
-    """What is told where nothing says the cause: of the observations of the rank that failed first, `own`, the one that
-    says most, else its code and its last line."""
+    """Return the cause that is reported if the evidence shows none. It is made from the most informative of `own`, the
+    observations of the rank that failed first, else from its exit code and its last line."""
     failure = evidence.failure
     assert failure is not None
     ranks = () if failure.rank is None else (failure.rank,)
@@ -54,18 +54,19 @@ def unknown_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause:
 
 
 def _last_words(rank: int | None, evidence: RunEvidence) -> str:
-    """Return the last line of a rank that holds a word; "" for none."""
+    """Return the last line of a rank that contains a word; "" if there is none."""
     lines = () if rank is None else evidence.lines.get(rank, ())
     return next((line.text.strip() for line in reversed(lines) if re.search(r"\w", line.text)), "")
 
 
 def _has_lost_rank(lost: Observation, evidence: RunEvidence) -> bool:
-    """Return whether a rank beside those that lost a peer has ended by itself, or may have."""
+    """Return whether a rank other than those that lost a peer has ended by itself, or may have."""
     return any(end.rank not in lost.ranks and not end.stopped for end in evidence.ends)
 
 
 def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> Cause:
-    """Return the observation as a cause; of one node alone where agents of others have found there what was missing."""
+    """Return the observation as a cause. It is a cause on one node alone if agents of other nodes have found there what
+    was missing."""
     row = each.match.signature
     name, sentence, reasons = row.id, each.match.meaning, [each.text.strip()]
     elsewhere = _nodes_that_have_it(each, evidence) if row.id in _PLACES else ()
@@ -79,7 +80,7 @@ def of_observation(each: Observation, standing: str, evidence: RunEvidence) -> C
 
 
 def _nodes_that_have_it(each: Observation, evidence: RunEvidence) -> tuple[int, ...]:
-    """Return the other nodes that have found what was missing; none where one of them misses it, too."""
+    """Return the other nodes that have found what was missing; none if one of them lacks it too."""
     answers = {
         node: answer.found
         for node, answer in evidence.compared.items()

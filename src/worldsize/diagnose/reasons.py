@@ -1,4 +1,4 @@
-"""The causes that worldsize's own agents, a scheduler or the person give as a run's reason."""
+"""Causes that worldsize's own agents, a scheduler or the user give as a run's reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from worldsize.state.records import Reason
 
 
 class KnownReason(NamedTuple):
-    """`id` is the cause's; `meaning` stands where the run itself says no more."""
+    """The explanation of a run's reason. `id` is the cause's id. `meaning` is used if the run itself states no more."""
 
     id: str
     meaning: str
@@ -23,10 +23,11 @@ HANG_HINTS = {
     "the process was stopped",
     None: "compare the groups of ranks: the one that keeps the others waiting is most often in the smallest group",
 }
-"""What to do about a hang, by its kind; None where nobody is named."""
+"""Hints for a hang, by its kind; None is the kind of a hang that names no rank."""
 
 HANG = KnownReason("hang", "the run made no progress: ranks waited for another one", "; or: ".join(HANG_HINTS.values()))
-"""That of `Reason.HANG` where the watch over silent runs found it, and of what such a hang leads to."""
+"""The cause for `Reason.HANG` if the watch over silent runs found the hang, and for the failures that such a hang leads
+to."""
 
 REASONS = {
     Reason.RENDEZVOUS: KnownReason(

@@ -1,4 +1,4 @@
-"""The causes of failures of ranks that waited: for one that had ended, that did not come, or that another one names."""
+"""Causes of failures of ranks that waited for a rank that had ended, that did not come, or that another rank names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from worldsize.state.records import Reason
 
 
 def early_exit_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause | None:
-    """Ranks that had ended well, while the one that failed first still waited for them."""
+    """Return the cause if ranks had ended with 0 while the rank that failed first still waited for them; None
+    otherwise."""
     failure = evidence.failure
     assert failure is not None
     lost = next((each for each in own if each.raised and each.id in ("collective-timeout", "peer-lost")), None)
@@ -29,7 +30,8 @@ def early_exit_cause(evidence: RunEvidence, own: Sequence[Observation]) -> Cause
 
 
 def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause | None:
-    """Return the ranks that others waited for in a collective call until that timed out."""
+    """Return the cause if ranks waited for others in a collective call until it timed out, or if a rank names the ranks
+    that failed; None otherwise. The cause names the ranks that did not come, if they are known."""
     waited = [each for each in said if each.id == "collective-timeout"]
     named = next((each for each in said if each.role == Role.CASCADE and each.match.whose), None)
     if named is not None:
@@ -50,7 +52,7 @@ def missing_cause(evidence: RunEvidence, said: Sequence[Observation]) -> Cause |
 
 
 def _named_cause(each: Observation, evidence: RunEvidence) -> Cause:
-    """What a rank says of others that it names."""
+    """Return the cause from a rank's report about other ranks that it names."""
     row, whose = each.match.signature, each.match.whose
     sentence = f"{ranks_text(whose)} {each.match.meaning}"
     standing = ESTABLISHED if each.raised else SUPPORTED
@@ -60,5 +62,5 @@ def _named_cause(each: Observation, evidence: RunEvidence) -> Cause:
 
 
 def node_of(rank: int, evidence: RunEvidence) -> int | None:
-    """Return the node of a rank."""
+    """Return the node of a rank; None if the evidence does not contain the rank."""
     return next((end.node for end in evidence.ends if end.rank == rank), None)

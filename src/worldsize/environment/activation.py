@@ -1,4 +1,4 @@
-"""What a run needs of its environment: directories, variables and scripts, for the plan."""
+"""Requirements of a run on its environment: directories, variables and scripts, for the plan."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _SEPARATORS = {
     "BASH_ENV": "",
     "ENV": "",
 }
-"""The variables that are searched for paths, and the characters that separate paths in each."""
+"""Variables that are searched for paths, with the characters that separate the paths in each."""
 
 
 class Activation(NamedTuple):
-    """What is put in force before the ranks start.
+    """The settings that are applied before the ranks start.
 
     path, library_path  directories for the front of PATH and LD_LIBRARY_PATH
-    variables           set for the ranks, lower than every convention; None: taken away
-    scripts             bash files to be sourced, in order
-    modules             to be loaded first
+    variables           set for the ranks, with less priority than every convention; None: unset
+    scripts             bash files that are sourced, in order
+    modules             modules that are loaded first
     python              the interpreter that may run the agents; None: the compute's
     prefix              the environment; None: the current Python
     closed              names of variables that hold secrets
@@ -82,7 +82,7 @@ class Activation(NamedTuple):
         )
 
     def has_effect(self) -> bool:
-        """Return whether there is anything to put in force."""
+        """Return whether there is any setting to apply."""
         return bool(self.lines() or self.modules)
 
     def shell_lines(self) -> list[str]:
@@ -100,13 +100,12 @@ def activation(
     upon: ExistingEnvironment | None = None,
     secrets: Collection[str] = (),
 ) -> Activation:
-    """Return the activation of the environment `found`, which exists by now (None: the current Python), and of what
-    `spec` adds to it. The environment may be a layer on top of `upon`.
+    """Return the activation of the existing environment `found` (None: the current Python), and of what `spec` adds to
+    it. The environment may be a layer on top of `upon`.
 
-    `$NAME` in the spec's variables and directories is replaced by its value in `environ`, or by that of a variable
-    before it; $PREFIX is the environment itself. `secrets`: names of variables that hold one, beside those whose names
-    say so.
-    UsageError for a directory with a secret in its name.
+    `$NAME` in the spec's variables and directories is replaced by its value in `environ`, or by that of an earlier
+    variable of the spec. $PREFIX is the environment itself. `secrets` are the names of variables that hold a secret, in
+    addition to those that look like it. Raise UsageError if a directory contains a secret in its name.
     """
     base = prefix_activation(found) if found else Activation()
     if upon is not None:
@@ -124,8 +123,8 @@ def activation(
     closed = {name: is_told(name, value) for name, value in variables.items() if value is not None}
 
     def holds_secret(text: str) -> bool:
-        """Return whether a variable that `text` names holds a secret: one that the spec sets later is still
-        `environ`'s."""
+        """Return whether a variable that `text` names holds a secret. A variable that the spec sets later still has its
+        value in `environ`."""
         named = [match[1] or match[2] for match in re.finditer(_VARIABLE, text)] + ["HOME"] * text.startswith("~")
         return any(
             name in secrets or (closed[name] if name in closed else is_secret(name, environ.get(name, "")))
@@ -166,8 +165,8 @@ def prefix_activation(found: ExistingEnvironment) -> Activation:
 
 
 def expand_variables(text: str, known: Mapping[str, str]) -> str:
-    """Replace a leading `~` and `$NAME` in `text` by their values, without a shell. Unknown names stay as they are.
-    UsageError for a result that is longer than a variable can be."""
+    """Replace a leading `~` and `$NAME` in `text` with their values, without a shell. Unknown names stay as they are.
+    Raise UsageError if the result is longer than a variable can be."""
     if text == "~" or text.startswith("~/"):
         text = known.get("HOME", "~") + text[1:]
     whole = re.sub(_VARIABLE, lambda match: known.get(match[1] or match[2], match[0]), text)
@@ -177,7 +176,7 @@ def expand_variables(text: str, known: Mapping[str, str]) -> str:
 
 
 def _scripts(directory: str) -> tuple[str, ...]:
-    """Return the shell scripts in a directory, in order; none where it is missing or cannot be read."""
+    """Return the shell scripts in a directory, in order; none if it is missing or cannot be read."""
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -201,7 +200,8 @@ def paths_in_variables(variables: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def with_interpreters(directories: Iterable[str]) -> tuple[str, ...]:
-    """These directories, and the `python` in each of them, which may be a link to anywhere."""
+    """Return the absolute ones of these directories, each followed by the `python` in it, which may be a link to
+    anywhere."""
     found = []
     for directory in _absolute_paths(directories):
         python = os.path.join(directory, "python")

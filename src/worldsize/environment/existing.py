@@ -1,4 +1,5 @@
-"""Environments that exist already: a prefix, a virtual or conda environment, an interpreter; by path or by name."""
+"""Environments that exist already: a prefix, a virtual or conda environment, or an interpreter, found by path or by
+name."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from worldsize.trust.directories import is_reliable_directory, real_path
 from worldsize.trust.keys import user_home
 
 DESCRIPTION = "worldsize-environment.json"
-"""The file in a built environment that tells what it is; written last."""
+"""The file in a built environment that describes the environment. It is written last."""
 
 _ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "miniconda", "anaconda", "micromamba", ".conda")
 _LIB = r"python(\d+)\.(\d+)t?"
 
 
 class ExistingEnvironment(NamedTuple):
-    """`kind`: "conda", "venv" or "prefix" (any directory with a bin/python); `version` (3, 11) where its files tell."""
+    """An environment that exists. `kind` is "conda", "venv" or "prefix" (any directory with a bin/python). `version` is
+    (3, 11), for example; None if its files do not show it."""
 
     prefix: str
     kind: str
@@ -33,10 +35,11 @@ class ExistingEnvironment(NamedTuple):
 
 
 def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str] = {}) -> ExistingEnvironment:
-    """Return the environment at the absolute path `wanted`, or of that name. `own` maps names of environments that
-    worldsize has built to their prefixes; these come first.
+    """Return the environment at the absolute path `wanted`, or the one of that name. `own` maps names of environments
+    that worldsize has built to their prefixes; these have priority.
 
-    Names are looked for where conda, mamba and virtualenvwrapper keep theirs. NotFound, with the nearest name.
+    Names are searched where conda, mamba and virtualenvwrapper keep their environments. Raise NotFound, with the
+    nearest name, if there is none. Raise NotFound also if another user could have created the environment.
     """
     if os.sep in wanted:
         return _environment_at(wanted)
@@ -58,7 +61,8 @@ def find_existing(wanted: str, environ: Mapping[str, str], own: Mapping[str, str
 
 
 def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Where environments are kept, then what conda has written down; conda's installation itself is called base."""
+    """Yield the prefixes at which an environment of this name may be: in the directories of environments, then in
+    conda's registry. For "base", the installations of conda itself follow."""
     yield from (os.path.join(directory, name) for directory in _environment_directories(environ))
     yield from (path for path in _read_conda_registry(environ) if os.path.basename(path) == name)
     if name == "base":
@@ -66,11 +70,11 @@ def _candidate_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_trusted_prefix(prefix: str) -> bool:
-    """Return whether an environment that was found by its name is the one that the user means: it belongs to this user,
-    to root or to a trusted owner; or it is in a tree of one owner to which nobody else can write, and which lies where
-    nobody else could have put it. False also where its directories cannot be read."""
+    """Return whether an environment that was found by its name is the one that the user means. It must belong to this
+    user, to root or to a trusted owner. Or it is in a tree of one owner to which no other user can write, at a place
+    where no other user could have put it. False also if its directories cannot be read."""
     try:
-        place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link is anybody else's
+        place = os.path.join(real_path(prefix, check_parents=False), "bin")  # no link belongs to another user
         if is_reliable_directory(place):
             return True
         owner = os.stat(place).st_uid
@@ -82,7 +86,7 @@ def is_trusted_prefix(prefix: str) -> bool:
 
 
 def inspect_prefix(prefix: str) -> ExistingEnvironment | None:
-    """What the directory `prefix` holds; None for no environment."""
+    """Return the environment in the directory `prefix`; None if it has no bin/python."""
     if not os.path.exists(os.path.join(prefix, "bin", "python")):
         return None
     if os.path.isdir(os.path.join(prefix, "conda-meta")):
@@ -93,7 +97,8 @@ def inspect_prefix(prefix: str) -> ExistingEnvironment | None:
 
 
 def venv_home(prefix: str) -> str | None:
-    """Return the directory of the Python that a virtual environment was made of, by its own word; None for others."""
+    """Return the directory of the Python from which a virtual environment was created, as its pyvenv.cfg states; None
+    for other directories."""
     try:
         text = read_file(os.path.join(prefix, "pyvenv.cfg"), 1 << 16).decode("utf-8")
     except (OSError, ValueError):
@@ -103,7 +108,8 @@ def venv_home(prefix: str) -> str | None:
 
 
 def explain_missing_python(prefix: str) -> tuple[str, str]:
-    """Of an environment that worldsize has built, and whose Python was removed since: what is missing, and the mend."""
+    """Return what is missing in an environment that worldsize has built and whose Python was removed since, and a
+    hint."""
     path = os.path.join(prefix, "bin", "python")
     target = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
     mend = f"restore it; or worldsize env remove {os.path.basename(prefix)}: its next use rebuilds it"
@@ -111,8 +117,8 @@ def explain_missing_python(prefix: str) -> tuple[str, str]:
 
 
 def python_version(prefix: str) -> tuple[int, int] | None:
-    """Return the version of a prefix's Python by its files, without executing anything; None where they do not tell.
-    The target of the link bin/python counts before the directories in lib, of which there may be several."""
+    """Return the version of a prefix's Python from its files, without executing anything; None if they do not show it.
+    The target of the link bin/python has priority over the directories in lib, of which there may be several."""
     target = os.path.basename(os.path.realpath(os.path.join(prefix, "bin", "python")))
     named = re.fullmatch(_LIB, target)
     if named:
@@ -140,7 +146,7 @@ def _environment_at(path: str) -> ExistingEnvironment:
 
 
 def _environment_of_python(path: str) -> ExistingEnvironment:
-    """Return the environment whose bin/python is the interpreter at `path`. UsageError where there is none."""
+    """Return the environment whose bin/python is the interpreter at `path`. Raise UsageError if there is none."""
     directory, name = os.path.split(os.path.abspath(path))
     found = inspect_prefix(os.path.dirname(directory)) if os.path.basename(directory) == "bin" else None
     if found is not None and os.path.realpath(found.python) == os.path.realpath(path):
@@ -154,7 +160,7 @@ def _environment_of_python(path: str) -> ExistingEnvironment:
 
 
 def _environment_directories(environ: Mapping[str, str]) -> list[str]:
-    """Directories whose entries are environments."""
+    """Return the directories whose entries are environments."""
     found = [
         *environ.get("CONDA_ENVS_PATH", "").split(os.pathsep),
         *environ.get("CONDA_ENVS_DIRS", "").split(os.pathsep),
@@ -166,7 +172,7 @@ def _environment_directories(environ: Mapping[str, str]) -> list[str]:
 
 
 def _conda_roots(environ: Mapping[str, str]) -> list[str]:
-    """Directories in which conda, mamba or micromamba may be installed."""
+    """Return the directories in which conda, mamba or micromamba may be installed."""
     active = environ.get("CONDA_PREFIX", "")
     parent = os.path.dirname(active)
     found = [
@@ -179,7 +185,7 @@ def _conda_roots(environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
-    """Return the prefixes that conda has written down; none where its file is missing or cannot be read."""
+    """Return the prefixes in conda's registry file; none if it is missing or cannot be read."""
     home = user_home(environ)
     try:
         with open(os.path.join(home, ".conda", "environments.txt"), encoding="utf-8") as file:
@@ -189,7 +195,7 @@ def _read_conda_registry(environ: Mapping[str, str]) -> list[str]:
 
 
 def _not_found_error(name: str, environ: Mapping[str, str], own: Mapping[str, str]) -> NotFound:
-    """Return the error with the nearest name; directories that cannot be read suggest none."""
+    """Return the error with the nearest name. Directories that cannot be read are ignored."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     known = dict.fromkeys(own)

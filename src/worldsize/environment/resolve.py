@@ -1,4 +1,4 @@
-"""Find the spec of an environment by what a job or a command line calls it."""
+"""Search for the spec of an environment by the name that a job or a command line gives it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _DEEPEST = 8
 
 
 class ResolvedEnvironment(NamedTuple):
-    """`spec` is complete; None where the current Python stands in, and `notice` says why."""
+    """The environment that a name resolves to. `spec` is complete; None if the current Python is used instead, and
+    `notice` then states the reason."""
 
     spec: EnvironmentSpec | None
     notice: str | None = None
 
 
 def resolve_environment(wanted: str | Mapping[str, Any] | None, config: Config, depth: int = 0) -> ResolvedEnvironment:
-    """Return the spec of a job's `environment:`, or of a word on the command line. UsageError, NotFound for what is
-    wrong.
+    """Return the spec of a job's `environment:`, or of a word on the command line. Raise UsageError or NotFound if it
+    is wrong.
 
-    In this order: a name that only Azure has, or an image that is all there is, by `environment_map`; a named
-    environment of the configuration; a path; the name of an environment that exists. `depth`: how many names were
-    followed to get here.
+    These are tried in order: a name that only Azure has, or an image that is the whole spec, by `environment_map`; a
+    named environment of the configuration; a path; the name of an environment that exists. `depth` is the number of
+    names that were followed so far.
     """
     if wanted is None:
         return ResolvedEnvironment(None)
@@ -56,7 +57,8 @@ def _spec_of_path(path: str) -> EnvironmentSpec:
 
 
 def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """`spec` with what its file says in it. ConfigError where this installation builds no environments."""
+    """Return `spec` with the contents of its file added. Raise ConfigError if this installation builds no
+    environments."""
     if spec.file is None:
         return spec
     sources = load_module("wings.environments.sources", "building environments")
@@ -67,7 +69,8 @@ def _with_file_contents(spec: EnvironmentSpec) -> EnvironmentSpec:
 def _resolve_contents(
     spec: EnvironmentSpec, config: Config, depth: int, says_something: bool = True
 ) -> ResolvedEnvironment:
-    """Return the environment that a mapping in a job, or a file, describes: the same text means the same in both."""
+    """Return the environment that a mapping in a job, or a file, describes. The same text means the same in both. If it
+    describes nothing that can be built, the current Python is used, with a notice if `says_something`."""
     spec = _with_file_contents(spec)
     if spec == EnvironmentSpec(name=spec.name):
         what = "contains nothing that can be built here: the command runs in the current Python"
@@ -88,7 +91,7 @@ def _resolve_azure_name(name: str, config: Config, depth: int) -> ResolvedEnviro
 
 
 def _mapped_name(name: str, config: Config, image: bool = False) -> str | None:
-    """What `[environment_map]` has for a name of Azure's, or for an image; None where it has nothing."""
+    """Return the value in `[environment_map]` for a name of Azure's, or for an image; None if it has none."""
     wing = load_module("wings.azure.environment_names", "[environment_map]")
     spellings = wing.image_spellings(name) if image else wing.name_spellings(name)
     for pattern, value in config.environment_map.items():

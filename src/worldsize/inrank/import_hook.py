@@ -1,7 +1,7 @@
-"""Calls functions once a module has been imported, and loads what a run wants loaded with torch.
+"""Hook that calls functions once a module has been imported, and that loads the packages which a run loads with torch.
 
-In a run this lies beside the other packages of `inrank/` in `worldsize_inrank/`: a name that no user's module has.
-Standard library only; costs one more finder on `sys.meta_path` until the module is there.
+In a run this module is in `worldsize_inrank/` with the other packages of `inrank/`. No user's module has that name.
+Standard library only. It costs one more finder on `sys.meta_path` until the module is imported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def load(names: str) -> None:
-    """Loads each package of this directory (`names`, by comma): its `at_start()`, if it has one, is called now, its
-    `on_torch(torch)` when torch has been imported, in the order of the names, before the importer goes on."""
+    """Load each package of this directory (`names`, separated by commas). Its `at_start()`, if it has one, is called
+    now. Its `on_torch(torch)` is called when torch has been imported, in the order of the names, before the import
+    statement returns."""
     for name in names.split(","):
         path = __name__.rpartition(".")[0] + "." + name
         __import__(path)
@@ -28,8 +29,9 @@ def load(names: str) -> None:
 
 
 def call_after_import(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Calls `function(module)` once the module `name` has been executed: now, if it was before. Several functions for
-    one module are called in the order in which they came. What they raise, the import raises."""
+    """Call `function(module)` once the module `name` has been executed, or now if it was executed before. Several
+    functions for one module are called in the order in which they were registered. The import raises what they raise.
+    """
     module = sys.modules.get(name)
     if module is not None:
         function(module)
@@ -42,7 +44,8 @@ def call_after_import(name: str, function: Callable[[ModuleType], None]) -> None
 
 
 class _Finder:
-    """Finds one module as the other finders do, and has its loader call the functions after it."""
+    """Finder for one module, which it finds through the other finders. It makes the module's loader call the functions
+    after the import."""
 
     def __init__(self, name: str, function: Callable[[ModuleType], None]) -> None:
         self.name = name
@@ -62,7 +65,8 @@ class _Finder:
         return spec
 
     def _extend(self, loader: Any) -> None:
-        """On the loader itself and not on one around it: `inspect` and `importlib.resources` look at its type."""
+        """Replace the loader's `exec_module` with one that also calls the functions. The loader itself is changed, and
+        not wrapped, since `inspect` and `importlib.resources` check its type."""
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

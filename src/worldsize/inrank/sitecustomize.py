@@ -1,13 +1,13 @@
-"""Loaded by every Python rank through PYTHONPATH: keeps an uncaught exception as data, lets it end a program that MPI
-or JAX would keep alive, lets gloo's threads end before the interpreter does, removes the rank's place from processes
-to which a launcher in its script gave another one, and changes nothing else.
+"""Hooks that every Python rank loads through PYTHONPATH. They save an uncaught exception as data, let it end a program
+that MPI or JAX would keep alive, let gloo's threads end before the interpreter does, and remove the rank's variables
+from processes to which a launcher in the script gave another rank. They change nothing else.
 
-Written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as ever. A sitecustomize of the user's
-or the distribution's own, further down the path, is run as it would have been.
-Standard library only, and next to nothing of it until something fails.
+The exception is written to the file that WORLDSIZE_ERROR_FILE names; the traceback is printed as usual. A sitecustomize
+of the user's or the distribution's own, further down the path, is run as it would be without this file. Standard
+library only, and almost nothing of it until an exception occurs.
 
-Whatever Python a rank's program starts loads it, too: it is written in what Python 2.7 and all after it understand, and
-for one before 3.7 it does nothing but run the user's own.
+Every Python that a rank's program starts loads this file, too. So it is written in what Python 2.7 and all later
+versions understand, and before Python 3.7 it does nothing but run the user's own sitecustomize.
 """
 
 import atexit
@@ -37,14 +37,14 @@ def _run_next_sitecustomize():
     # type: () -> None
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     try:
-        from _frozen_importlib_external import PathFinder  # importlib's own, without importing it: 0.5 ms of every rank
+        from _frozen_importlib_external import PathFinder  # importlib's own, not imported, which saves 0.5 ms per rank
     except ImportError:
         imp = __import__("imp")  # type: Any
         try:
             file, place, description = imp.find_module("sitecustomize", path)
             imp.load_module("sitecustomize", file, place, description)
         except ImportError:
-            pass  # as Pythons without PathFinder do themselves
+            pass  # Pythons without PathFinder ignore this too
         return
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None and spec.origin != __file__:
@@ -95,7 +95,8 @@ def _write(kind, value, trace):
 
 def _mode_within(path):
     # type: (str) -> int
-    """Return the mode for a new file of the run: readable and writable for those for whom its directory is."""
+    """Return the mode for a new file of the run: users who can read or write its directory can do the same with the
+    file."""
     return os.stat(os.path.dirname(path) or ".").st_mode & 0o666
 
 
@@ -106,7 +107,8 @@ def _error_file():
 
 def _identity():
     # type: () -> str
-    """This process, and the rank that it belongs to: what a rank starts is one where mpirun or srun made it."""
+    """Return a text that identifies this process and the rank that it belongs to. A process that a rank starts has a
+    rank of its own if mpirun or srun started it."""
     return " ".join([str(os.getpid()), _error_file()] + [os.environ.get(name, "") for name in _RANK_VARIABLES])
 
 
@@ -121,7 +123,7 @@ def _command_line(process):
 
 def _digest(words):
     # type: (list[str]) -> str
-    """A digest in place of a command line, which may hold secrets."""
+    """Return a digest that replaces a command line, which may contain secrets."""
     import hashlib
 
     return hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()
@@ -129,14 +131,15 @@ def _digest(words):
 
 def _is_launcher(process):
     # type: (Any) -> bool
-    """Whether this process starts ranks of its own: its exceptions tell less than theirs."""
+    """Return whether this process starts ranks of its own. Its exceptions explain less than those of its ranks."""
     words = _command_line(process)[:5]
     return any(os.path.basename(word) in _LAUNCHERS or word.startswith(_LAUNCHER_MODULES) for word in words)
 
 
 def _is_failure_of_child(kind, value, path):
     # type: (Any, Any, str) -> bool
-    """Whether an exception says no more than that a child process failed, whose own exception is in the file `path`."""
+    """Return whether an exception only reports that a child process failed, whose own exception is in the file
+    `path`."""
     subprocess = sys.modules.get("subprocess")  # type: Any
     if subprocess is None or not issubclass(kind, subprocess.CalledProcessError):
         return False
@@ -154,8 +157,9 @@ def _is_failure_of_child(kind, value, path):
 
 def _is_consequence(path, report, launched):
     # type: (str, dict[str, Any], bool) -> bool
-    """Whether this is a launcher, one of whose ranks failed a moment ago, or a rank that such a failure took down. What
-    the rank's shell executed before is no cause; the last program may have taken the shell's own place."""
+    """Return whether this is a launcher with a rank that failed a moment ago, or a rank that such a failure ended. A
+    program that the rank's shell executed before is not such a rank. The shell may have been replaced by its last
+    program, so the parent's id alone does not prove it."""
     first = _read(path)
     if first is None or first["pid"] == report["pid"] or report["time"] - first["time"] >= _CONSEQUENCE_SECONDS:
         return False
@@ -165,7 +169,8 @@ def _is_consequence(path, report, launched):
 
 def _read(path):
     # type: (str) -> Any
-    """A report that a process of this rank has left; None where there is none, or the file holds something else."""
+    """Return the report that a process of this rank has left; None if there is none, or if the file contains something
+    else."""
     import json
 
     try:
@@ -179,9 +184,9 @@ def _read(path):
 def _hook(kind, value, trace):
     # type: (Any, Any, Any) -> None
     try:
-        if not issubclass(kind, KeyboardInterrupt):  # importing makes Python forget that it is to end by SIGINT
+        if not issubclass(kind, KeyboardInterrupt):  # an import makes Python forget that SIGINT must end it
             _write(kind, value, trace)
-    except Exception:  # noqa: BLE001  neither a full disk nor anything else may hide the traceback, or keep ranks waiting
+    except Exception:  # noqa: BLE001  no error, such as a full disk, may hide the traceback or keep ranks waiting
         pass
     _former_excepthook(kind, value, trace)
     _abort_mpi()
@@ -190,7 +195,7 @@ def _hook(kind, value, trace):
 
 def _abort_mpi():
     # type: () -> None
-    """Abort MPI's ranks: what mpi4py does as the interpreter ends waits for all ranks, which may wait for this one."""
+    """Abort MPI's ranks. When the interpreter ends, mpi4py would wait for all ranks, which may wait for this one."""
     mpi = sys.modules.get("mpi4py.MPI")  # type: Any
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
         _flush(sys.stdout)
@@ -199,7 +204,7 @@ def _abort_mpi():
 
 def _leave_jax():
     # type: () -> None
-    """Have the process end where JAX, last of all, would wait five minutes for all ranks."""
+    """Make the process end at the point where JAX, last of all, would wait five minutes for all ranks."""
     distributed = sys.modules.get("jax._src.distributed")  # type: Any
     state = getattr(distributed, "global_state", None)
     if getattr(state, "client", None) is not None and getattr(state, "num_processes", 1) > 1:
@@ -223,9 +228,10 @@ def _flush(stream):
 
 def _leave_gloo():
     # type: () -> None
-    """Drop what keeps a process group that the script has destroyed, and with it gloo's threads, which may abort the
-    process at its end: each DistributedDataParallel, and the defaults of torch.distributed.nn.functional, which torch
-    imports with the first of them. None means the group that there is."""
+    """Drop all references to a process group that the script has destroyed. They keep gloo's threads alive, which may
+    abort the process at its end. The references are in each DistributedDataParallel, and in the defaults of
+    torch.distributed.nn.functional, which torch imports with the first of them. None as a default means the current
+    group."""
     functional = sys.modules.get("torch.distributed.nn.functional")  # type: Any
     distributed = sys.modules.get("torch.distributed")  # type: Any
     if functional is None or distributed.is_initialized() or getattr(sys, "last_type", None) is not None:
@@ -246,7 +252,7 @@ def _leave_gloo():
 
 def _become_rank():
     # type: () -> None
-    """Take over a rank's variables and log, which the agent has written down, since its launcher knows neither."""
+    """Set a rank's variables and log, which the agent has recorded, since the rank's launcher knows neither."""
     import json
 
     place = "%s/rank-%s.json" % (os.environ.pop("WORLDSIZE_LAUNCH"), os.environ["RANK"])
@@ -255,7 +261,7 @@ def _become_rank():
             found = json.load(file)
         log = os.open(found["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, _mode_within(found["log"]))
     except (OSError, ValueError):
-        return  # a rank beyond those of the plan
+        return  # a rank that is not in the plan
     os.environ.update(found["environment"])
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -264,8 +270,8 @@ def _become_rank():
 
 def _forget_place_of_rank():
     # type: () -> None
-    """Remove the variables that hold the rank's place if a launcher in its script gave this process another place, by
-    torch's variables (torchrun) or by Open MPI's (mpirun). DeepSpeed refuses two places; accelerate takes torch's."""
+    """Remove the variables with the rank's place if a launcher in the script gave this process another place, by
+    torch's variables (torchrun) or by Open MPI's (mpirun). DeepSpeed refuses two places; accelerate uses torch's."""
     own, torch, mpi = ([os.environ.get(name) for name in names[:3]] for names in (_OWN_PLACE, _TORCH_PLACE, _MPI_PLACE))
     if own in (torch, mpi) and torch != mpi and None not in torch + mpi:
         for name in _TORCH_PLACE if torch == own else _MPI_PLACE:
@@ -274,17 +280,18 @@ def _forget_place_of_rank():
 
 def _forget_former_start():
     # type: () -> None
-    """Remove what an earlier start of this rank has left: torchrun starts its ranks again after a failure."""
+    """Remove the error file that an earlier start of this rank has left. torchrun starts its ranks again after a
+    failure."""
     report = _read(_error_file())
     if report is not None and report.get("restart", "") != os.environ[_RESTART]:
         try:
             os.unlink(_error_file())
         except OSError:
-            pass  # another rank of this torchrun was sooner
+            pass  # another rank of this torchrun removed it first
 
 
 class _MLflowFinder:
-    """Imports MLflow's plug-ins, which the entry points beside this file name, from the run's agent.pyz."""
+    """Finder that imports MLflow's plug-ins from the run's agent.pyz. The entry points next to this file name them."""
 
     def find_spec(self, name, path=None, target=None):
         # type: (str, Any, Any) -> Any
@@ -301,7 +308,7 @@ def _start():
     _forget_place_of_rank()
     if os.environ.get("WORLDSIZE_ERROR_FILE"):
         first, _, place = os.environ.get(_RANK_PYTHON, "").partition(" ")
-        is_launched = first == str(os.getppid()) and _is_launcher(first)  # the launcher's own place is that of a rank
+        is_launched = first == str(os.getppid()) and _is_launcher(first)  # the launcher itself has the place of a rank
         if is_launched or place != _identity().partition(" ")[2]:
             os.environ[_RANK_PYTHON] = _identity()
         if os.environ.get(_RESTART, "0") != "0":
@@ -314,16 +321,17 @@ def _start():
 
 def _load_packages(names):
     # type: (list[str]) -> None
-    """Load what the run wants in its ranks; a Python that is too old for it says so, of all ranks the first. What every
-    run has (`_STACKS`) comes first, without a word, and without what the others are loaded by, which takes longer."""
-    is_new = sys.version_info >= (3, 8)  # whatever Python a rank's program starts
+    """Load the packages that the run wants in its ranks. If this Python is too old for them, rank 0 prints that. The
+    package of every run (`_STACKS`) is loaded first. It fails silently, and is loaded without the module that loads the
+    others, which takes longer."""
+    is_new = sys.version_info >= (3, 8)  # a rank's program may start any Python
     if _STACKS in names:
         names.remove(_STACKS)
         try:
             if is_new:
                 getattr(__import__("worldsize_inrank." + _STACKS), _STACKS).at_start()
         except ImportError:
-            pass  # its folder went away as this process started
+            pass  # its folder was removed while this process started
     if names and is_new:
         __import__("worldsize_inrank.import_hook").import_hook.load(",".join(names))
     elif names and os.environ.get("WORLDSIZE_RANK", "0") == "0":
@@ -333,10 +341,11 @@ def _load_packages(names):
 
 def _become_fork():
     # type: () -> None
-    """Return in each of a node's ranks; this process, which has imported their modules, ends here."""
+    """Fork the node's ranks from this process, which has imported their modules, and return in each rank. This process
+    ends here."""
     try:
         start = __import__("worldsize_inrank.warm_start").warm_start.become_rank
-    except BaseException:  # noqa: BLE001  whatever it is, this process is no rank, and must not begin with the script
+    except BaseException:  # noqa: BLE001  after any error this process is no rank, and must not start the script
         os._exit(1)
     start()
 
@@ -344,7 +353,7 @@ def _become_fork():
 _former_excepthook = sys.excepthook
 if "WORLDSIZE_PRELOADER" in os.environ:
     _become_fork()
-if sys.version_info >= (3, 7):  # noqa: UP036  whatever Python a rank's program starts
+if sys.version_info >= (3, 7):  # noqa: UP036  a rank's program may start any Python
     _start()
 if os.environ.get("WORLDSIZE_INRANK"):
     _load_packages(os.environ["WORLDSIZE_INRANK"].split(","))

@@ -1,4 +1,5 @@
-"""Slurm batch scripts as jobs: how one is told from a job file, and what a wing has to know of it."""
+"""Slurm batch scripts as jobs: the test that distinguishes a script from a job file, and the interface of the wing that
+reads scripts."""
 
 from __future__ import annotations
 
@@ -18,28 +19,28 @@ class ScriptReader(Protocol):
     what sbatch would refuse."""
 
     def load_script(self, path: str, cwd: str, code: str | None = None) -> LoadedJob:
-        """Return the job that the script in the file `path` asks for when it is submitted in `cwd`; `code`: another
+        """Return the job that the script in the file `path` describes when it is submitted in `cwd`. `code` is another
         directory to run in."""
 
     def with_script_values(
         self, nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems
     ) -> dict[str, Any]:
-        """Return the values of a job file's keys with those that only its `batch_script` says."""
+        """Return the values of a job file's keys, with those added that only its `batch_script` contains."""
 
     def sbatch_options(self, job: Job) -> list[tuple[str, str | None]]:
-        """What the script of a job says to sbatch, where the job itself does not say otherwise, by long names."""
+        """Return the script's options for sbatch by their long names, with those replaced that the job itself sets."""
 
     def gpu_count(self, job: Job) -> int:
-        """Return the GPUs of each node that a job with a script asks for; 0 for none."""
+        """Return the number of GPUs on each node that a job with a script requests; 0 for none."""
 
 
 def looks_like_batch_script(name: str, head: str) -> bool:
-    """Return whether a file is to be taken for a batch script, from its name and its beginning."""
+    """Return whether a file is a batch script, from its name and its beginning."""
     if name.endswith((".slurm", ".sbatch")):
         return True
     return head.startswith("#!") and any(line.startswith(MAGIC) for line in head.split("\n"))
 
 
 def script_reader() -> ScriptReader:
-    """Return the wing's reader of batch scripts. ConfigError where this installation knows no batch scripts."""
+    """Return the wing's reader of batch scripts. Raise ConfigError if this installation has no such wing."""
     return cast(ScriptReader, load_module(_READER, WHAT))

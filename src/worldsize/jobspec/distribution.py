@@ -1,8 +1,8 @@
-"""Distributions: how the ranks of a job find each other. One small module per kind, by its type's name: `none` and
-`pytorch` in `distributions/`, the others in wings, any of which may be missing.
+"""Distributions, which define how the ranks of a job find each other. Each kind is a small module, by its type's name:
+`none` and `pytorch` in `distributions/`, the others in wings, any of which may be missing.
 
-Packages of others add kinds through the entry points `worldsize.distributions`: the name is the type, the object a
-class that does what `Distribution` says.
+Other packages add kinds through the entry points `worldsize.distributions`. The name is the type. The object is a class
+with the interface of `Distribution`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ ENTRY_POINTS = "worldsize.distributions"
 
 
 class Distribution(Protocol):
-    """A named tuple: one field for each of its keys, with its default, and `type` last.
+    """A named tuple with one field for each of its keys, with its default, and `type` last.
 
-    A kind with a field `process_count_per_instance` puts equal ranks on every node; one without lays out roles.
+    A kind with a field `process_count_per_instance` puts equal ranks on every node; one without it lays out roles.
     """
 
     @property
@@ -36,13 +36,13 @@ class Distribution(Protocol):
 
     @staticmethod
     def keys() -> Keys:
-        """Its keys in a job file: what each takes, what it means."""
+        """Return its keys in a job file, with their types and meanings."""
 
     def world_size(self, instances: int) -> int:
-        """Return how many ranks it has on so many nodes."""
+        """Return the number of its ranks on `instances` nodes."""
 
     def arrange(self, instances: int) -> Arrangement:
-        """Who runs where, and how it is started. Raises PlanError where the roles do not fit."""
+        """Return which ranks run on each node, and how they are started. Raise PlanError if the roles do not fit."""
 
     @property
     def _replace(self) -> Callable[..., Any]: ...
@@ -58,13 +58,13 @@ _HOMES = {
     "ray": ("wings.frameworks.ray", "RayDistribution"),
     "none": ("jobspec.distributions.plain", "PlainDistribution"),
 }
-"""The module and the class of each kind that is worldsize's own; loaded when it is first used."""
+"""The module and the class of each of worldsize's own kinds, loaded when it is first used."""
 
 
 class _DistributionKinds(Mapping[str, "type[Distribution]"]):
-    """Every kind by its type's name: worldsize's own, then those of other packages, which are looked for only where the
-    own ones do not answer, since that takes longer than a whole short run. ConfigError for an own kind whose wing is
-    not installed; whoever goes through all sees the others."""
+    """Mapping of type names to kinds: worldsize's own, then those of other packages. The latter are looked up only for
+    a name that is not worldsize's own, since that takes longer than a whole short run. A lookup raises ConfigError for
+    an own kind whose wing is not installed; an iteration skips such kinds."""
 
     def __getitem__(self, name: str) -> type[Distribution]:
         if name not in _HOMES:
@@ -95,10 +95,11 @@ def _load_entry_point(name: str) -> type[Distribution]:
 
 
 def kind_names(said: str) -> tuple[str, ...]:
-    """Return the names among which `said` is to be found, in any case, or all there are."""
+    """Return the names that `said` is compared with, regardless of case: worldsize's own if it is one of them, else all
+    installed ones."""
     return tuple(_HOMES) if said.lower() in _HOMES else tuple(DISTRIBUTIONS)
 
 
 def processes_per_instance(distribution: Distribution | None) -> int | None:
-    """Processes on each node; None where the kind lays out roles instead (tensorflow, ray)."""
+    """Return the number of processes on each node; None if the kind lays out roles instead (tensorflow, ray)."""
     return 1 if distribution is None else getattr(distribution, "process_count_per_instance", None)

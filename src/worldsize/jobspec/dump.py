@@ -1,4 +1,5 @@
-"""A job as YAML text, without a YAML library: every submission writes one, and importing a library costs more."""
+"""Writer of a job as YAML text. It uses no YAML library: every submission writes one job, and the import of a library
+takes longer."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _LONGEST_KEY = 1000
 
 
 def job_tree(job: Job) -> dict[str, Any]:
-    """Return the keys of `job` that differ from their defaults, as plain values: what a file would say."""
+    """Return the keys of `job` that differ from their defaults, as plain values, as a job file would contain them."""
     tree = _non_default_values(job)
     tree.pop("source", None)
     tree.pop("batch_source", None)
@@ -30,7 +31,7 @@ def job_tree(job: Job) -> dict[str, Any]:
 
 
 def _script_values(job: Job) -> dict[str, Any]:
-    """What a script says too, in full: a key that is left out has the value that the script says."""
+    """Return the values that a batch script contains too, in full. A missing key would get the value of the script."""
     from worldsize.jobspec.distribution import processes_per_instance
 
     distribution = _plain_value(job.distribution) if job.distribution else {"type": "none"}
@@ -63,12 +64,12 @@ def _plain_value(value: Any) -> Any:
 
 
 def dump_job(job: Job) -> str:
-    """YAML text that `parse_job` reads back as an equal job, but for its `source`."""
+    """Return YAML text that `parse_job` reads back as an equal job, except for its `source`."""
     return dump_tree(job_tree(job))
 
 
 def dump_tree(tree: Mapping[str, Any]) -> str:
-    """Return a job's keys, as `job_tree` has them, as YAML text."""
+    """Return a job's keys, in the form of `job_tree`, as YAML text."""
     lines: list[str] = []
     _write_mapping(tree, "", lines)
     return "\n".join(lines) + "\n"
@@ -99,7 +100,8 @@ def _write(head: str, value: Any, indent: str, lines: list[str]) -> None:
 
 
 def _is_block(text: str) -> bool:
-    """Return whether a literal block says the text exactly: several printable lines, no blank at the start or end."""
+    """Return whether a literal block represents the text exactly: several printable lines, without blanks at the start
+    or end."""
     body = text.removesuffix("\n")
     return "\n" in body and body == body.strip() and all(line.isprintable() for line in body.split("\n"))
 
@@ -130,7 +132,7 @@ def _text(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the text may stand without quotes: words that YAML takes for nothing else."""
+    """Return whether the text can be written without quotes, because YAML reads it only as text."""
     return (
         text[:1] in _PLAIN_FIRST
         and _PLAIN.issuperset(text)

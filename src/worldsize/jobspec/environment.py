@@ -1,6 +1,6 @@
-"""What a job runs in, as a frozen value: an environment's parts, before anything is looked at on a disk.
+"""The environment of a job as a frozen value: its parts, before any disk is read.
 
-Azure's keys and ours become the same value. Pure.
+Azure's keys and worldsize's become the same value. All functions are pure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _VERSION = r"(?:[<>=!~]=?|===)?\s*\d+(?:\.\d+)*(?:\.\*)?(?:\s*,\s*[<>=!~]=?\s*\d
 
 
 class FetchStep(NamedTuple):
-    """A download: `url` is an address or an absolute path, `to` an absolute directory; None: a place of ours. `when` is
-    what has to be here for it: "cuda", "no cuda". `max_size`: "20 GiB", of what is fetched, and of what it unpacks to.
-    """
+    """A download. `url` is an address or an absolute path. `to` is an absolute directory; None: a directory that
+    worldsize chooses. `when` is a condition on the machine: "cuda", "no cuda". `max_size` ("20 GiB") limits the
+    download, and the size that it unpacks to."""
 
     url: str
     sha256: str
@@ -32,8 +32,8 @@ class FetchStep(NamedTuple):
 
 
 class BuildStep(NamedTuple):
-    """One step of a native build: a line of bash, or requirements that are compiled. `options` are uv's; `when` is what
-    has to be here for it: "cuda", "no cuda"."""
+    """A step of a native build: a line of bash, or requirements that are compiled. `options` are uv's. `when` is a
+    condition on the machine: "cuda", "no cuda"."""
 
     run: str | None = None
     pip: tuple[str, ...] = ()
@@ -44,25 +44,25 @@ class BuildStep(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As it is shown and written down: without secrets."""
+        """The text by which the step is shown and recorded, without secrets."""
         return mask_text(self.name or (self.run or f"pip {' '.join(self.pip)}").split("\n")[0])
 
 
 class EnvironmentSpec(NamedTuple):
-    """The parts of an environment; paths are absolute.
+    """The parts of an environment. Paths are absolute.
 
-    name              as the configuration or its file calls it
-    python            a version ("3.11", ">=3.10"), or something that exists: an interpreter, a virtual or conda
-                      environment, by path or by name
+    name              its name in the configuration or in its file
+    python            a version ("3.11", ">=3.10"), or an existing interpreter, virtual or conda environment, by path
+                      or by name
     conda             match specs; `channels` the strongest first
     pip               requirements and options, as lines of a requirements file
-    file              a file that says more: what it says is added by `wings/environments/sources.py`
-    virtual_packages  what conda's solver may count on; empty: what the compute says, or this machine has
-    modules           loaded when it is built and when it is used
+    file              a file with more parts, which `wings/environments/sources.py` adds
+    virtual_packages  virtual packages that conda's solver may assume; empty: the compute's, or this machine's
+    modules           modules that are loaded when it is built and when it is used
     steps             native builds, after conda and pip; `fetch` before them
     build_on          "login" or "compute"
-    prerequisites     "gcc>=7.2", "mpi", "cuda", or a program's name: looked for before anything is built
-    clobber           "fail" or "warn" where pip changed a file of conda's
+    prerequisites     "gcc>=7.2", "mpi", "cuda", or a program's name: checked before anything is built
+    clobber           "fail" or "warn" if pip changed a file of conda's
     distribute        how the nodes get it: "shared", "local" or "auto"
     image             a container image
     """
@@ -88,7 +88,7 @@ class EnvironmentSpec(NamedTuple):
 
     @property
     def existing_python(self) -> str | None:
-        """The name or path of what exists already, where `python` is no version."""
+        """The name or path of an existing environment or interpreter; None if `python` is a version or not set."""
         return None if self.python is None or is_version(self.python) else self.python
 
     @property
@@ -97,18 +97,18 @@ class EnvironmentSpec(NamedTuple):
 
     @property
     def needs_build(self) -> bool:
-        """Whether something must be made, beside what exists."""
+        """Flag for whether a part must be built, in addition to what exists."""
         return bool(self.conda or self.pip or self.file or self.fetch or self.steps or self.version)
 
 
 def is_version(text: str) -> bool:
-    """Return whether `python: text` says which Python to take, rather than one that exists: 3.11, python3.11,
-    >=3.10."""
+    """Return whether `python: text` is the version of the Python to use, rather than the name or path of an existing
+    one: 3.11, python3.11, >=3.10."""
     return re.fullmatch(_VERSION, text.strip().removeprefix("python")) is not None
 
 
 def is_azure_name(text: str) -> bool:
-    """Return whether `environment: text` can only be one of the service's: azureml:…, AzureML-…, NAME:VERSION,
+    """Return whether `environment: text` can only be a name of the service's: azureml:…, AzureML-…, NAME:VERSION,
     NAME@LABEL."""
     return re.match(_AZURE, text) is not None and not is_path(text)
 
@@ -121,12 +121,13 @@ def is_path(text: str) -> bool:
 
 
 def is_packed_name(text: str) -> bool:
-    """Return whether a path that stands for an environment can only be a packed one's."""
+    """Return whether a path for an environment can only be that of a packed one."""
     return text.endswith(".tar.gz")
 
 
 def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return the spec that a mapping with the keys of jobspec/keys/environment.py means; it was read, and so is sound.
+    """Return the spec for a mapping with the keys of jobspec/keys/environment.py. The mapping was read before, so it is
+    valid.
 
     A `conda_file` that is a path becomes `file`; its content becomes channels, conda and pip.
     """
@@ -157,9 +158,10 @@ def spec_of(values: Mapping[str, Any]) -> EnvironmentSpec:
 
 
 def with_conda_file(spec: EnvironmentSpec, content: Mapping[str, Any], base: str = "") -> EnvironmentSpec:
-    """`spec` and what a conda environment file says: name, channels, dependencies with their `pip:`, variables.
+    """Return `spec` with the contents of a conda environment file: name, channels, dependencies with their `pip:`,
+    variables.
 
-    `base` is where relative paths of its pip section start. ValueError says what is wrong.
+    `base` is the directory of relative paths in its pip section. Raise ValueError, which states the problem.
     """
     conda: list[str] = []
     pip: list[str] = []
@@ -196,7 +198,7 @@ def _list(content: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _steps(value: Any) -> tuple[BuildStep, ...]:
-    """Azure's `build:` is a mapping, and none of ours."""
+    """Return the build steps; none for Azure's `build:`, which is a mapping and not worldsize's key."""
     if value is None or isinstance(value, Mapping):
         return ()
     return tuple(_step(each) for each in value)

@@ -1,7 +1,7 @@
-"""`${{inputs.x}}` and `${{outputs.x}}` in a command: text for text, before any shell sees it.
+"""Replacement of `${{inputs.x}}` and `${{outputs.x}}` in a command, text for text, before any shell reads it.
 
-The variables of the shell (`$VAR`, `${VAR}`, `$$`, `$(…)`) stay for bash, at run time, per rank.
-`$[[ … ]]` holds what is left out when an optional input in it is not given.
+The variables of the shell (`$VAR`, `${VAR}`, `$$`, `$(…)`) are left for bash, at run time, per rank. The part in `$[[ …
+]]` is left out if an optional input in it has no value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from worldsize.jobspec.job import InputValue
 
 _EXPRESSION = r"(?s)\$\{\{((?:(?!\$\{\{|\}\}).)*)\}\}"
 _OPTIONAL = r"(?s)\$\[\[((?:(?!\$\[\[|\]\]).)*)\]\]"
-"""Up to the next beginning: linear in the text's length."""
+"""Pattern that matches up to the next beginning, so that the search is linear in the text's length."""
 
 _LONGEST = 1 << 24
 
@@ -26,11 +26,10 @@ def resolve_expressions(
     where: str | None = None,
     optional: Collection[str] = (),
 ) -> str:
-    """`command` with every expression replaced by its text, once: what a value holds is not looked at again.
+    """Return `command` with every expression replaced by its text. Replaced text is not searched again.
 
-    `optional` names the inputs that may be absent and are. Raises JobError, at `where`, for a name that the job does
-    not have (with the nearest that it has), for an absent optional input outside `$[[ ]]`, and for anything else in
-    `${{ }}`.
+    `optional` names the inputs that may be absent and are. Raise JobError, at `where`, for a name that the job does not
+    have (with its nearest name), for an absent optional input outside `$[[ ]]`, and for anything else in `${{ }}`.
     """
     if "${{" not in command:
         return command
@@ -46,8 +45,8 @@ def resolve_expressions(
 
 
 def input_text(value: InputValue) -> str:
-    """Return an input as a command sees it: a literal as Python writes it (True, 1e-05), data as its path, "" without
-    one.
+    """Return the text of an input in a command: a literal as Python writes it (True, 1e-05), data as its path; "" if it
+    has no path.
 
     Booleans and numbers are written as Azure's own client sends them to its service.
     """
@@ -57,7 +56,7 @@ def input_text(value: InputValue) -> str:
 
 
 class _Names:
-    """What the expressions of one command may name."""
+    """The names that the expressions of one command may contain."""
 
     def __init__(
         self, inputs: Mapping[str, str], outputs: Mapping[str, str], where: str | None, optional: Collection[str]

@@ -1,6 +1,7 @@
-"""What values of an input have to be: its type, its least and its greatest value, the texts that it allows.
+"""Rules for the values of an input: its type, its minimum and maximum, and the texts that it allows.
 
-A component declares it; a job keeps it, so that `--set` and a matrix are held to it as well. Pure.
+A component declares the rules. A job keeps them, so that they also apply to `--set` and to a matrix. All functions are
+pure.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _NAMES = {"integer": "a whole number", "number": "a number", "boolean": "true or
 
 
 def is_value_type(kind: InputType) -> bool:
-    """Return whether the input takes values, and no data."""
+    """Return whether the input accepts values, and no data."""
     return kind.type in _NAMES
 
 
 def typed_value(kind: InputType, value: Literal) -> Literal:
-    """`value` as the type has it: 1 is 1.0 for a number, "3" is 3 for an integer, as Azure's client reads it.
+    """Return `value` converted to the type: 1 is 1.0 for a number, "3" is 3 for an integer, as Azure's client reads it.
 
-    Raises ValueError, which says what is wrong, for a value that is not of the type, or not allowed.
+    Raise ValueError, which states the problem, if the value is not of the type, or not allowed.
     """
     found = _converted(kind.type, value)
     if found is None:
@@ -58,8 +59,9 @@ def _converted(name: str, value: Literal) -> Literal | None:
 
 
 def with_types(kind: InputType, value: InputValue, base: str) -> InputValue:
-    """What an input with the declaration `kind` holds where a file or `--set` says `value`: text is the path of data,
-    relative to `base`. A value that is not of its type stays what it is, for `input_problems` to tell."""
+    """Return the value of an input with the declaration `kind` for the `value` in a file or in `--set`. Text is the
+    path of data, relative to `base`. A value that is not of its type is returned unchanged, and `input_problems`
+    reports it."""
     if is_value_type(kind):
         if isinstance(value, Input):
             return value
@@ -76,14 +78,14 @@ def with_types(kind: InputType, value: InputValue, base: str) -> InputValue:
 
 
 def _data_type(kind: InputType, path: str) -> str:
-    """`path` is Azure's older name for a file or a directory, whichever is there."""
+    """Return the type of the data. Azure's older name `path` means a file or a directory, depending on which exists."""
     if kind.type != "path":
         return kind.type
     return "uri_file" if not is_remote(path) and os.path.isfile(path) else "uri_folder"
 
 
 def input_problems(job: Job) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with values of inputs that the job declares, one problem for each: the key, what, and a hint."""
+    """Yield the problems with values of inputs that the job declares, each as the key, the problem and a hint."""
     for name, kind in job.input_types.items():
         key = f"inputs.{name}"
         value = job.inputs.get(name)
@@ -110,6 +112,6 @@ def _value_problem(kind: InputType, value: InputValue) -> Iterator[str]:
 
 
 def _hint(name: str, kind: InputType) -> str:
-    """How the value is said on the command line: --set inputs.epochs=INTEGER."""
+    """Return the option that sets the value on the command line: --set inputs.epochs=INTEGER."""
     what = "|".join(kind.enum) if kind.enum else kind.type.upper() if is_value_type(kind) else "PATH"
     return f"--set inputs.{name}={what:.100}"

@@ -1,8 +1,8 @@
-"""The job: what a user asks for, as frozen values that no compute has touched yet.
+"""The job: the user's request as frozen values, before any compute has processed it.
 
 Nothing here is derived: the world size and the layout of ranks belong to planning. Values read from a file or from
-Python are validated before they become a `Job`; building one directly costs microseconds and checks nothing.
-Named tuples rather than a schema library: importing one costs as much as a whole short run.
+Python are validated before they become a `Job`. Creating one directly takes microseconds and checks nothing. The values
+are named tuples and use no schema library, whose import takes the time of a whole short run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_RANKS = 1_000_000
-"""No job has more ranks; a larger number is a slip of the keyboard."""
+"""Maximum number of ranks of a job. A larger number is a typing error."""
 
 COPYING_MODES = ("download", "eval_download")
 MOUNTING_MODES = ("ro_mount", "eval_mount")
-"""Modes of inputs that ask for something: a copy on each node's own disk; no writing to it."""
+"""Modes of inputs with a requirement: for copying modes a copy on each node's own disk, for mounting modes that nothing
+is written to the data."""
 
 
 class AssetTypes:
@@ -36,7 +37,7 @@ class AssetTypes:
 
 
 def short_text(value: object, limit: int = 30) -> str:
-    """Return the value as Python writes it, in one short line and without secrets."""
+    """Return the value as Python writes it, shortened to one line and without secrets."""
     from worldsize.trust.secrets import mask_text
 
     text = mask_text(value) if isinstance(value, str) else value
@@ -44,15 +45,17 @@ def short_text(value: object, limit: int = 30) -> str:
 
 
 def _short_fields(value: Input | Output | Data) -> str:
-    """Return a call that makes such a value, of the fields that are not as by default; but for its description."""
+    """Return a call that creates such a value, with the fields that differ from their defaults, except its
+    description."""
     named = zip(value._fields, value, strict=True)
     given = [each for each in named if each[0] != "description" and each[1] != value._field_defaults[each[0]]]
     return f"{type(value).__name__}({', '.join(f'{name}={short_text(each)}' for name, each in given)})"
 
 
 class Input(NamedTuple):
-    """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only when optional.
-    `sha256` is what a file, or an archive, must have; `max_size`, such as "20 GiB", what is fetched may be at most."""
+    """Data that a job reads. `path` is local (absolute once the job is read) or a URI; None only if the input is
+    optional. `sha256` is the required checksum of a file or an archive. `max_size`, such as "20 GiB", is the maximum
+    size of what is fetched."""
 
     type: str = AssetTypes.URI_FOLDER
     path: str | None = None
@@ -67,9 +70,9 @@ class Input(NamedTuple):
 
 
 class InputType(NamedTuple):
-    """What the values of an input have to be. `type` is "string", "number", "integer" or "boolean", or what data is,
-    as in `Input`; `min` and `max` are inclusive; `enum` are the texts allowed, empty for any; `optional`: it may have
-    none; `mode` is that of its data."""
+    """The rules for the values of an input. `type` is "string", "number", "integer" or "boolean", or a type of data, as
+    in `Input`. `min` and `max` are inclusive. `enum` are the allowed texts; empty if any is allowed. `optional` is
+    whether it may have no value. `mode` is the mode of its data."""
 
     type: str = "string"
     optional: bool = False
@@ -81,7 +84,7 @@ class InputType(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A directory (or file) that a job writes; without a path the run directory holds it."""
+    """A directory (or file) that a job writes. Without a path it is in the run directory."""
 
     type: str = AssetTypes.URI_FOLDER
     mode: str | None = None
@@ -95,7 +98,7 @@ class Output(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A named data asset; as an input value it stands for its path."""
+    """A named data asset. As an input value it means its path."""
 
     name: str | None = None
     version: str | None = None
@@ -108,7 +111,7 @@ class Data(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """How many nodes; the rest is for the computes that know such things. `shm_size` is text such as "2g"."""
+    """The number of nodes, and resources for the computes that support them. `shm_size` is text such as "2g"."""
 
     instance_count: int = 1
     instance_type: str | None = None
@@ -120,14 +123,14 @@ class Resources(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """`timeout` in seconds, after which the run is cancelled; None for no limit."""
+    """The limits of a job. `timeout` is the number of seconds after which the run is cancelled; None for no limit."""
 
     timeout: float | None = None
 
 
 class Watchdog(NamedTuple):
-    """`timeout`: seconds without a sign of life of any rank after which the run is looked at; 0: never. `action`: what
-    is done about a run that hangs, "report" or "stop"."""
+    """The settings of the watchdog. `timeout` is the number of seconds without a sign of life of any rank after which
+    the run is examined; 0: never. `action` is the reaction to a run that hangs, "report" or "stop"."""
 
     timeout: float = 300.0
     action: str = "report"
@@ -138,41 +141,42 @@ InputValue = str | int | float | bool | Input
 
 
 class Job(NamedTuple):
-    """One job, target-independent.
+    """A job, independent of its target.
 
     argv             the exact words to execute without a shell; then `command` is their quoted text, for display
-    batch_script     in place of both, the text of a Slurm batch script: the first node executes it once, and its
+    batch_script     instead of both, the text of a Slurm batch script: the first node executes it once, and its
                      `srun` starts the ranks
     code             the directory to snapshot, absolute, or a URI; None for no code
     additional_includes  files and directories, absolute, that are put into the snapshot under their last names
-    input_types      what the values of inputs have to be; an input of these that `inputs` lacks needs a value
-    conventions      narrow the environment conventions to these; empty: all of them
+    input_types      rules for the values of inputs; an input in it that `inputs` lacks needs a value
+    conventions      the environment conventions to use; empty: all of them
     grace            seconds between TERM and KILL when ranks are stopped
-    watchdog         after how long a silent run is looked at, and what is done if it hangs
-    hang_timeout     seconds of idleness after which ranks that are left, others having ended with 0, hang; 0: never
-    notify           the command that is told of start, hang, failure and end; "": none; None: the configuration's
+    watchdog         the time after which a silent run is examined, and the reaction if it hangs
+    hang_timeout     seconds of idleness after which the remaining ranks count as hanging, if others ended with 0;
+                     0: never
+    notify           the command that is notified of start, hang, failure and end; "": none; None: the configuration's
     preload          the modules that each node imports once for its ranks; or "auto" alone, for those of the script's
                      that are known to be safe, or "off"; empty: the compute's, else the configuration's
-    strict           what else would be a warning beside a success is a failure
-    threads          OMP_NUM_THREADS of each rank; None leaves it to planning
-    bind             "auto" binds ranks to CPUs where that is sensible, "none" never does
+    strict           whether a problem that would be only a warning of a successful run is a failure
+    threads          OMP_NUM_THREADS of each rank; None: planning chooses it
+    bind             "auto" binds ranks to CPUs if that is sensible, "none" never does
     secrets          names of the submitter's variables that every rank gets, and that no file keeps after the run
     share            "group" opens the run directory to the group; None keeps it private
-    share_gpus       several processes may share a GPU
-    visible_devices  CUDA_VISIBLE_DEVICES is set per rank
+    share_gpus       whether several processes may share a GPU
+    visible_devices  whether CUDA_VISIBLE_DEVICES is set per rank
     data_parallel    "split" or "scale": the command is a script for one process, trained data-parallel by all ranks
-    virtual_gpus     a rehearsal: so many GPUs of each node that there are not; None: what there is
-    offline          nodes reach no network: in a rehearsal it is cut, elsewhere libraries are told
+    virtual_gpus     for a rehearsal: the number of virtual GPUs of each node; None: the real ones
+    offline          whether nodes reach no network: a rehearsal cuts it, elsewhere libraries are notified of it
     modules, setup   modules to load and shell lines to execute before the ranks start
-    slurm            what the job says of Slurm: the keys of jobspec/keys/slurm.py
-    hpcpack          what the job says of HPC Pack: the keys of jobspec/keys/hpcpack.py
-    stage            what is downloaded before the start; a wing reads it
-    autotune         find the best configuration by trials, one run for each; a wing reads it
+    slurm            options of Slurm: the keys of jobspec/keys/slurm.py
+    hpcpack          options of HPC Pack: the keys of jobspec/keys/hpcpack.py
+    stage            data to download before the start; a wing reads it
+    autotune         search for the best configuration by trials, one run for each; a wing reads it
     matrix           inputs that vary: one run for each combination of their values
-    count            so many equal runs
-    at_once          of several runs, at most so many at the same time
-    source           where the job came from: a file name, "command line" or "python"
-    batch_source     where the lines of `batch_script` are counted; empty where that is `source`
+    count            number of equal runs
+    at_once          maximum number of runs at the same time, if there are several
+    source           origin of the job: a file name, "command line" or "python"
+    batch_source     the file in which the lines of `batch_script` are counted; empty if that is `source`
     """
 
     command: str = ""
@@ -223,35 +227,35 @@ class Job(NamedTuple):
     stage: Mapping[str, Any] = {}
     autotune: Mapping[str, Any] | None = None
     matrix: Mapping[str, tuple[Literal, ...]] = {}
-    count: int | None = None  # type: ignore[assignment]  # hides tuple.count, which nobody asks a job
+    count: int | None = None  # type: ignore[assignment]  # hides tuple.count, which no code calls
     at_once: int | None = None
     source: str = "python"
     batch_source: str = ""
 
     def __repr__(self) -> str:
-        """One line, without values that may hold secrets."""
+        """Return the job in one line, without values that may contain secrets."""
         name = self.display_name or self.name
         what = self.command or (command_text(self.argv) if self.argv else self.batch_source or self.source)
         return f"Job({short_text(what)}{f', name={short_text(name)}' if name else ''}, nodes={self.resources[0]})"
 
 
 ElementValues = Mapping[str, Literal]
-"""The inputs of one run of several, of those that vary."""
+"""The values of the varied inputs in one run of several."""
 
 
 def has_search(job: Job) -> bool:
-    """Return whether it asks for trials, and not for one run of a launcher that searches itself."""
+    """Return whether the job requests trials, rather than one run of a launcher that searches itself."""
     return job.autotune is not None and job.autotune.get("by") != "deepspeed"
 
 
 def is_array_job(job: Job) -> bool:
-    """Return whether it asks for an array of runs, be it of one, and not for a run of its own."""
+    """Return whether the job requests an array of runs, even an array of one, rather than a single run."""
     return bool(job.matrix) or job.count is not None or has_search(job)
 
 
 def element_values(job: Job) -> list[ElementValues]:
-    """Return the inputs of each run, in the order written: the last name of a matrix varies fastest; of a run of its
-    own none vary."""
+    """Return the varied inputs of each run, in the order in which they are written. The last name of a matrix varies
+    fastest. Without a matrix no inputs vary."""
     if not job.matrix:
         return [{}] * (job.count or 1)
     from itertools import product
@@ -260,27 +264,27 @@ def element_values(job: Job) -> list[ElementValues]:
 
 
 def element_job(job: Job, values: ElementValues) -> Job:
-    """Return the job of one of the runs."""
+    """Return the job of one run of an array, with the inputs `values`."""
     return job._replace(inputs={**job.inputs, **values}, matrix={}, count=None, at_once=None)
 
 
 def command_text(argv: tuple[str, ...]) -> str:
-    """Return the words as a shell command that means the same: the `command` of a job that has an `argv`."""
+    """Return the words as a shell command with the same meaning: the `command` of a job that has an `argv`."""
     import shlex
 
     return shlex.join(argv)
 
 
 class LoadedJob(NamedTuple):
-    """A job as read: what to tell the user, and the line of every key, by its YAML path."""
+    """A job that was read, with warnings for the user, and the line of every key, by its YAML path."""
 
     job: Job
     warnings: tuple[str, ...] = ()
     lines: Mapping[str, int] = {}
 
     def where(self, path: str) -> str:
-        """Return the place of a key, such as "job.yml:7" for "environment_variables.RANK"; of its nearest parent
-        otherwise."""
+        """Return the place of a key, such as "job.yml:7" for "environment_variables.RANK". If the key has no line,
+        return the place of its nearest parent."""
         while path and path not in self.lines:
             path = path.rpartition(".")[0]
         return f"{self.job.source}:{self.lines[path]}" if path else self.job.source

@@ -1,4 +1,4 @@
-"""What `-w NxM` changes in a job."""
+"""The change that `-w NxM` makes to a job."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from worldsize.jobspec.job import MAX_RANKS, Job
 
 
 def with_world(job: Job, world: str, where: str = "-w") -> Job:
-    """`job` on N nodes × M processes each, for `world` "NxM"; "N" alone sets the nodes and keeps the processes.
+    """Return `job` on N nodes × M processes each, for `world` "NxM". "N" alone sets the nodes and keeps the processes.
 
-    A job without a distribution gets plain ranks. Raises JobError for anything else, for zero, for more than
-    MAX_RANKS ranks, and for M where the distribution lays out roles (tensorflow, ray).
+    A job without a distribution gets plain ranks. Raise JobError for any other text, for zero, for more than MAX_RANKS
+    ranks, and for M if the distribution lays out roles (tensorflow, ray).
     """
     first, cross, second = world.strip().replace("X", "x").replace("×", "x").partition("x")
     if not _is_count(first) or (cross and not _is_count(second)):

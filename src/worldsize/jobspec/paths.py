@@ -1,4 +1,4 @@
-"""Local paths and URIs in a job."""
+"""Functions for local paths and URIs in a job."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _REMOTE = r"azureml:|[A-Za-z][A-Za-z0-9+.-]*://"
 
 
 def is_remote(path: str) -> bool:
-    """Return whether `path` names something on a service: azureml:…, or a URI."""
+    """Return whether `path` is on a service: azureml:…, or a URI."""
     return ":" in path and re.match(_REMOTE, path) is not None and not path.startswith("file:")
 
 
 def is_fetchable(uri: str) -> bool:
-    """Return whether a URI may be tried: azureml's own lead nowhere without the service."""
+    """Return whether a download from the URI may be tried. Azureml's own URIs cannot be used without the service."""
     return "://" in uri and not uri.lower().startswith("azureml:")
 
 
 def is_malformed(path: str) -> bool:
-    """Return whether `path` begins like a URI that cannot be taken apart: http://[anna@host."""
+    """Return whether `path` begins like a URI but cannot be parsed: http://[anna@host."""
     if not is_remote(path):
         return False
     from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ def is_malformed(path: str) -> bool:
 
 
 def absolute_path(path: str, base: str) -> str:
-    """`path` made absolute against `base` (the current directory when empty); what is remote stays as it is."""
+    """Return `path` made absolute against `base` (the current directory if empty). A remote path stays as it is."""
     if is_remote(path):
         return path
     if path.startswith("file:"):
@@ -52,7 +52,7 @@ def _expand_home(path: str) -> str:
 
 
 def current_directory(origin: str) -> str:
-    """Return the current directory. Raises JobError when it no longer exists."""
+    """Return the current directory. Raise JobError if it cannot be read, such as when it no longer exists."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -66,7 +66,7 @@ def printable_path(path: str) -> str:
 
 
 def output_path(paths: RunPaths, name: str, output: Output) -> str:
-    """Where a named output is written: its own local path, else a place under the run's outputs/."""
+    """Return the path to which a named output is written: its own local path, else a path in the run's outputs/."""
     if output.path and not is_remote(output.path):
         return output.path
     return os.path.join(paths.outputs, name)

@@ -1,5 +1,5 @@
-"""One line of a requirements file, as pip and uv take it: a package of an index, an address, or a place on this
-machine. Pure."""
+"""Parser for one line of a requirements file, as pip and uv read it: a package of an index, an address, or a path on
+this machine. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from worldsize.common.named_tuple import NamedTuple
 _INCLUDE = r"(-r|-c|-f|--requirement|--constraint|--find-links)(?:\s+|=|(?<=-[rcf]))(\S.*)"
 _EDITABLE = r"(-e|--ed[a-z]*)(?:\s+|=|(?<=-e))(?=\S)"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[^\]]*\])?"
-"""Blanks belong to what they stand before: where two parts could share them, a line of blanks takes for ever."""
+"""Pattern for a package's name and extras. Blanks belong to the part that follows them. If two parts could match them,
+a line of blanks would take for ever."""
 
 _OF_INDEX = "(?s)" + _NAME + r"(?:\s*(?:\(.*\)|(?:===|==|~=|!=|<=|>=|<|>).*))?\s*(?:;.*|\s--.*|\s#.*)?"
 _NAME_BEFORE = _NAME + r"\s*@\s*(?=\S)"
@@ -22,7 +23,8 @@ _EXTRAS = r"\[[^\[\]]*\]$"
 
 
 class RequirementParts(NamedTuple):
-    """What stands before and after the `place`, an address or a path; "" for a package of an index, or an option."""
+    """The parts of a line: `place`, an address or a path, with the text before and after it. `place` is "" for a
+    package of an index, or an option."""
 
     before: str
     place: str
@@ -34,7 +36,7 @@ class RequirementParts(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of a path: without the extras that are wanted of what is there."""
+        """The path in `place`, without the extras that are requested of it."""
         return re.sub(_EXTRAS, "", self.place)
 
 
@@ -52,7 +54,7 @@ def split_requirement(line: str) -> RequirementParts:
 
 
 def _is_of_index(text: str) -> bool:
-    """Return whether the line names a package, as far as it says anything."""
+    """Return whether the line names a package of an index, as far as the line shows it."""
     if re.fullmatch(_ARCHIVE, text) or text.startswith(".") or re.match(_ADDRESS, text):
         return False
     return re.fullmatch(_OF_INDEX, text) is not None or "/" not in text
@@ -63,8 +65,8 @@ def is_editable(line: str) -> bool:
 
 
 def absolute_requirement(line: str, base: str) -> str:
-    """Return a line of a requirements file, the local paths in it made absolute against `base`. Those that begin with a
-    variable are left as they are."""
+    """Return a line of a requirements file with its local paths made absolute against `base`. Paths that begin with a
+    variable stay as they are."""
     text = line.strip()
     option = re.fullmatch(_INCLUDE, text)
     if option:

@@ -1,6 +1,6 @@
-"""Aligning the lines of several ranks, so that what is equal on all of them is said once.
+"""Alignment of the lines of several ranks, so that lines that are equal on all of them are shown once.
 
-A pure merge of queues: each rank's lines keep their order, and every line comes out exactly once per rank.
+It is a pure merge of queues. Each rank's lines keep their order, and every line is emitted exactly once per rank.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 LOOKAHEAD = 256
-"""Lines of each rank that are searched for one that all ranks have."""
+"""Number of lines of each rank that are searched for a line that all ranks have."""
 
 BLOCK = 64
-"""Lines of each rank that are given out at a time where the ranks have nothing in common."""
+"""Number of lines of each rank that are emitted at a time if the ranks have nothing in common."""
 
 Group = tuple[tuple[int, ...], list[str]]
-"""Ranks, ascending, and what they said one line after the other."""
+"""Ranks, ascending, and the lines that each of them wrote, in order."""
 
 
 class Lane:
-    """Lines of one rank, given out from `pos`; `keys` decide which lines count as equal."""
+    """Lines of one rank, emitted from `pos` on. `keys` decide which lines count as equal."""
 
     __slots__ = ("keys", "lines", "pos", "rank")
 
@@ -51,7 +51,7 @@ class Lane:
 
 
 def emit(lanes: Sequence[Lane], count: int, out: list[Group]) -> None:
-    """Gives out the next `count` lines, whose keys are equal in all `lanes`."""
+    """Emit the next `count` lines, whose keys are equal in all `lanes`, to `out`, and advance the lanes."""
     ranks = tuple([lane.rank for lane in lanes])
     first = lanes[0]
     lines = first.lines[first.pos : first.pos + count]
@@ -72,7 +72,7 @@ def common_prefix(left: list[str], right: list[str]) -> int:
 
 
 def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Gives out lines as long as the next one is equal in all `lanes`."""
+    """Emit lines while the next one is equal in all `lanes`."""
     size = 16
     while True:
         size = count = min(size, min([lane.lines_left for lane in lanes]))
@@ -90,8 +90,8 @@ def emit_equal(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def find_common(lanes: Sequence[Lane]) -> list[int] | None:
-    """Return how many lines of each lane stand before the nearest line that all of them have; None: there is none
-    near."""
+    """Return how many lines of each lane precede the nearest line that all of them have; None if there is none within
+    `LOOKAHEAD` lines."""
     longest = max([lane.lines_left for lane in lanes])
     for window in (8, 64, LOOKAHEAD):
         common = set(lanes[0].next_keys(window))
@@ -109,7 +109,7 @@ def find_common(lanes: Sequence[Lane]) -> list[int] | None:
 
 
 def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Gives out all lines, rank by rank; ranks whose lines are all equal together."""
+    """Emit all lines, rank by rank. Ranks whose lines are all equal are emitted together."""
     same: dict[tuple[str, ...], list[Lane]] = {}
     for lane in lanes:
         same.setdefault(tuple(lane.next_keys(lane.lines_left)), []).append(lane)
@@ -118,8 +118,8 @@ def emit_by_rank(lanes: Sequence[Lane], out: list[Group]) -> None:
 
 
 def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -> None:
-    """Gives out the next `gaps[i]` lines of each lane, as `find_common` tells them; for None, as many of each as a
-    block has, or as the shortest lane has left."""
+    """Emit the next `gaps[i]` lines of each lane, as `find_common` returns them. If `gaps` is None, emit a block of
+    lines of each lane, or as many as the shortest lane has left."""
     if gaps is None:
         gaps = [min(BLOCK, min([lane.lines_left for lane in lanes]))] * len(lanes)
     parts = [lane.part(gap) for lane, gap in zip(lanes, gaps, strict=True) if gap]
@@ -132,7 +132,7 @@ def emit_gaps(lanes: Sequence[Lane], gaps: list[int] | None, out: list[Group]) -
 
 
 def merge(lanes: Sequence[Lane], out: list[Group]) -> None:
-    """Gives out everything."""
+    """Emit all lines."""
     while lanes := [lane for lane in lanes if lane.lines_left]:
         emit_equal(lanes, out)
         if all(lane.lines_left for lane in lanes):

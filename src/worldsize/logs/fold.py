@@ -1,6 +1,6 @@
-"""Folding: lines that all ranks say become one.
+"""Folding of lines: lines that all ranks write become one.
 
-Pure: no I/O and no clock; whoever pushes says what time it is.
+It is pure, without I/O and without a clock. The caller that pushes lines passes the time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from worldsize.logs.align import LOOKAHEAD, Group, Lane, common_prefix, emit_equ
 
 WINDOW = 0.2
 FLOOD = 32 << 20
-"""Characters held back at most; above, everything is given out at once."""
+"""Maximum number of characters that are held back. Above it, all lines are emitted at once."""
 
 MODES = ("same", "numbers", "off")
 
 
 class LiveLane(Lane):
-    """A rank's lane that is still being filled; knows when its lines came."""
+    """A rank's lane that is still being filled, with the arrival times of its lines."""
 
     __slots__ = ("_arrivals", "_given", "closed")
 
@@ -44,7 +44,7 @@ class LiveLane(Lane):
             self._arrivals.popleft()
 
     def arrived_count(self, time: float) -> int:
-        """Return how many of the lines left had come by then."""
+        """Return how many of the remaining lines had arrived by `time`."""
         count = 0
         for end, arrival, _ in self._arrivals:
             if arrival > time:
@@ -53,20 +53,20 @@ class LiveLane(Lane):
         return count
 
     def held_characters(self) -> int:
-        """Characters of the portions that were not wholly given out."""
+        """Return the number of characters in the portions that were not completely emitted."""
         return sum([size for _, _, size in self._arrivals])
 
 
 class LineFolder:
-    """Takes the ranks' lines, gives out (ranks, lines): which ranks said them.
+    """Folder that receives the ranks' lines and returns groups (ranks, lines): the lines and the ranks that wrote them.
 
-    mode    "same": equal lines fold; "numbers": also those that differ only in numbers, shown as `{min..max}`;
-            "off": lines come out as they were pushed
-    window  live: seconds for which a line waits for the other ranks to say it too.
-            None: lines wait for as long as it takes (until the other ranks are `LOOKAHEAD` lines ahead, or closed);
-            what comes out then depends on the ranks' lines alone, not on when and in which portions they came
+    mode    "same": equal lines are folded; "numbers": also those that differ only in numbers, shown as `{min..max}`;
+            "off": lines are emitted as they were pushed
+    window  for live logs: seconds that a line waits until the other ranks write it too.
+            None: a line waits without limit (until the other ranks are `LOOKAHEAD` lines ahead, or closed);
+            then the output depends on the ranks' lines alone, not on when and in which portions they arrived
 
-    Each rank's lines come out in their order, each once. A rank that was closed is no longer waited for.
+    Each rank's lines are emitted in their order, each once. A closed rank is no longer waited for.
     """
 
     def __init__(self, ranks: Iterable[int], mode: str = "same", window: float | None = WINDOW) -> None:
@@ -76,7 +76,7 @@ class LineFolder:
         self._out: list[Group] = []
 
     def push_lines(self, rank: int, lines: list[str], now: float) -> None:
-        """Take lines that a rank wrote next; `now` must not go backwards."""
+        """Accept the next lines of a rank. `now` must not go backwards."""
         if not lines:
             return
         if self._mode == "off":
@@ -85,15 +85,15 @@ class LineFolder:
             self._lanes[rank].push(lines, now)
 
     def close(self, rank: int) -> None:
-        """Note that the rank will say no more."""
+        """Record that the rank will write no more lines."""
         self._lanes[rank].closed = True
 
     def pending_count(self, rank: int) -> int:
-        """Lines of the rank that were not given out yet."""
+        """Return the number of lines of the rank that were not emitted yet."""
         return self._lanes[rank].lines_left
 
     def pop(self, now: float, drain: bool = False) -> list[Group]:
-        """Give out what can be given out now; with `drain` everything."""
+        """Return the groups that can be emitted now; with `drain`, all of them."""
         out, self._out = self._out, []
         if self._mode == "off":
             return out
@@ -106,7 +106,8 @@ class LineFolder:
         return out
 
     def _emit_complete(self, lanes: list[LiveLane], drain: bool, out: list[Group]) -> bool:
-        """Gives out what will not find its like any more, as far as can be told without waiting."""
+        """Emit lines that can no longer match others, as far as that is known without waiting. Return whether any were
+        emitted."""
         if not all(lane.lines_left for lane in lanes):
             return False
         complete = drain or all(lane.closed or lane.lines_left >= LOOKAHEAD for lane in lanes)
@@ -119,7 +120,8 @@ class LineFolder:
         return True
 
     def _expire(self, lanes: list[LiveLane], now: float, out: list[Group]) -> bool:
-        """Gives out what waited long enough, and with it what others said of the same meanwhile."""
+        """Emit lines that have waited long enough, together with the equal lines of other ranks that have arrived
+        since. Return whether any were emitted."""
         if self._window is None:
             return False
         if sum([lane.held_characters() for lane in lanes]) > FLOOD:

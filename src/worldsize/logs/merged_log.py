@@ -1,12 +1,11 @@
 """The merged log of a run, as it is printed.
 
-```
-0:1: text            node 0, rank 1
-×8: text             all 8 ranks that are shown
-[0-2,5] ×4: text     these 4 ranks, out of more
-```
-A line that fewer than three ranks share (and not all) is printed once for each. The files carry no time stamps:
-within a rank the order is always the rank's own; across ranks it is that of arrival while live, and by rank afterwards.
+    0:1: text            node 0, rank 1
+    ×8: text             all 8 ranks that are shown
+    [0-2,5] ×4: text     these 4 ranks, out of more
+
+A line that fewer than three ranks share (and not all) is printed once for each. The files contain no time stamps.
+Within a rank the order is always the rank's own. Across ranks it is that of arrival while live, and by rank afterwards.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _AT_ONCE = 8 << 20
 def open_logs(
     paths: RunPaths, ranks: Sequence[int], tail: int | None, since: float | None = None
 ) -> dict[int, RankLog]:
-    """Return the ranks' logs, from their last `tail` lines on, and from what they wrote `since` a time; None: from
-    their beginning."""
+    """Return the ranks' logs, opened at their last `tail` lines, and not before the lines that they wrote from the time
+    `since` on. With None for both, they are opened at their beginning."""
     found = ((rank, paths.rank_log(rank)) for rank in ranks)
     logs = {rank: RankLog(path, 0 if tail is None else tail_offset(path, tail)) for rank, path in found}
     if since is not None:
@@ -44,15 +43,15 @@ def open_logs(
 
 
 def read_size(logs: int) -> int:
-    """Bytes to read from each of so many logs at a time."""
+    """Return the number of bytes to read at once from each of `logs` logs."""
     return max(16 << 10, min(1 << 20, _AT_ONCE // max(logs, 1)))
 
 
 class Printer:
-    """Writes groups with their prefixes; goes on in the same line where a long line comes in pieces.
+    """Writer of groups with their prefixes, which continues the same line if a long line arrives in pieces.
 
-    names  what stands before a line of one rank alone (or of whatever else says lines)
-    shown  how many say lines
+    names  the prefix of a line of one rank alone (or of another source of lines)
+    shown  number of ranks, or other sources, that write lines
     """
 
     def __init__(self, names: Mapping[int, str], shown: int, write: Callable[[str], object]) -> None:
@@ -63,7 +62,7 @@ class Printer:
         self._prefixes = lru_cache(maxsize=4096)(self._make_prefixes)
 
     def _make_prefixes(self, ranks: tuple[int, ...]) -> tuple[str, ...]:
-        """What stands before a line of these ranks, once for every time that it is printed."""
+        """Return the prefixes of a line of these ranks, one for each time that it is printed."""
         if 1 < len(ranks) == self._shown:
             return (f"×{len(ranks)}: ",)
         if len(ranks) < 3:
@@ -71,7 +70,7 @@ class Printer:
         return (f"[{format_ranges(ranks)}] ×{len(ranks)}: ",)
 
     def show(self, groups: list[Group]) -> None:
-        """Show the groups with one write for all of them; what the writer raises goes to the caller."""
+        """Show the groups with one write for all of them. An exception of the writer is passed to the caller."""
         texts: list[str] = []
         for ranks, lines in groups:
             prefixes = self._prefixes(ranks)
@@ -99,19 +98,20 @@ class Printer:
 
 
 class LogFollower:
-    """Reads the logs of the chosen ranks, and prints them merged, folded and filtered.
+    """Reader of the logs of the chosen ranks, which prints them merged, folded and filtered.
 
     ranks  those to show, ascending; None: all
-    fold   "same", "numbers", "off"; None: "same" where more than one rank is shown
-    grep   only lines that match; looked for before folding, in each piece of a line longer than 64 KiB
+    fold   "same", "numbers", "off"; None: "same" if more than one rank is shown
+    grep   only lines that match it; searched before folding, in each piece of a line longer than 64 KiB
     now    the clock, in seconds; never goes backwards
-    tail   begin with the last so many lines of each rank
-    since  begin with what they wrote since then, in Unix seconds
-    live   False: the run has ended; only `finish` is to be called, and its output depends on the files alone
-    show   shows what comes out, groups of ranks and their lines, in place of a `Printer`
+    tail   number of lines of each rank, from its end, to begin with
+    since  time in Unix seconds; only lines written since then are shown
+    live   False: the run has ended; only `finish` may be called, and its output depends on the files alone
+    show   function that shows the output, groups of ranks and their lines, instead of a `Printer`
 
-    Whoever calls `poll` owns the sleeping; at least every 0.2 s while ranks write keeps the output fresh. What `write`
-    raises, such as BrokenPipeError, comes out of `poll` and `finish`; a log that cannot be read is a StorageError.
+    The caller of `poll` must sleep between the calls; a call at least every 0.2 s while ranks write keeps the output
+    fresh. `poll` and `finish` raise what `write` raises, such as BrokenPipeError, and StorageError if a log cannot be
+    read.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class LogFollower:
         self._logs = open_logs(paths, ranks, tail, since)
 
     def poll(self) -> bool:
-        """Reads what is new, a bounded amount, and shows what is due. Returns whether there was something new."""
+        """Read a limited amount of new data, and show the lines that are due. Return whether there was new data."""
         now = self._now()
         limit = read_size(len(self._logs))
         new = False
@@ -154,7 +154,7 @@ class LogFollower:
         return new
 
     def finish(self) -> None:
-        """Shows everything up to the last byte of every file. Nothing is to be called after it."""
+        """Show everything up to the last byte of every file. No method may be called after it."""
         ranks = list(self._logs)
         if self._fold == "off":
             for rank in ranks:
@@ -190,7 +190,7 @@ class LogFollower:
 
 
 class RawLogFollower:
-    """Passes on the ranks' bytes as they are, without prefixes; of several ranks by whole lines."""
+    """Reader that passes on the ranks' bytes unchanged, without prefixes, in whole lines if there are several ranks."""
 
     def __init__(
         self,
@@ -205,12 +205,12 @@ class RawLogFollower:
         self._kept = [b""] * len(self._logs)
 
     def poll(self) -> bool:
-        """Passes on what is new, a bounded amount. Returns whether there was something."""
+        """Pass on a limited amount of new data. Return whether there was any."""
         new = [self._pass_on(i) for i in range(len(self._logs))]
         return any(new)
 
     def finish(self) -> None:
-        """Passes on everything, rank after rank."""
+        """Pass on all remaining data, rank after rank."""
         for i in range(len(self._logs)):
             while self._pass_on(i):
                 pass

@@ -1,23 +1,24 @@
-"""Lines that differ only in numbers."""
+"""Comparison and merging of lines that differ only in numbers."""
 
 from __future__ import annotations
 
 import re
 
 _NUMBER = (
-    r"[-0-9](?:(?<!-)|(?<!\w-)(?=[0-9]))"  # a minus belongs to the number unless a word stands before it
+    r"[-0-9](?:(?<!-)|(?<!\w-)(?=[0-9]))"  # a minus belongs to the number unless a word precedes it
     r"(?:(?<=0)x[0-9a-fA-F]+|[0-9]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
 )
 _PLACE = "\udc81"
 
 
 def number_key(line: str) -> str:
-    """Equal for lines that differ only in numbers; `nan` and `inf` are words, so that they stand out."""
+    """Return a key that is equal for lines that differ only in numbers. `nan` and `inf` are words, so that they are
+    noticed."""
     return re.sub(_NUMBER, _PLACE, line)
 
 
 def merge_lines(lines: list[str]) -> str:
-    """One line for lines of one `number_key`: the first, with `{min..max}` where the numbers differ."""
+    """Return one line for lines with the same `number_key`: the first, with `{min..max}` where the numbers differ."""
     first = lines[0]
     if lines.count(first) == len(lines):
         return first

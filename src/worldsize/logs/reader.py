@@ -1,4 +1,4 @@
-"""One rank's log file, read as it grows."""
+"""Reader of one rank's log file, which reads it as it grows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def log_read_error(path: str, error: OSError) -> StorageError:
 
 
 def read_at(path: str, offset: int, size: int) -> bytes:
-    """Up to `size` bytes from `offset`; nothing when the file is gone, or `size` is negative, as that of a file that
-    was emptied since. Raises StorageError."""
+    """Return up to `size` bytes from `offset` on; none if the file is gone, or if `size` is negative, as for a file
+    that was emptied since. Raise StorageError if the file cannot be read."""
     try:
         fd = open_regular_file(path)
         try:
@@ -33,7 +33,8 @@ def read_at(path: str, offset: int, size: int) -> bytes:
 
 
 def file_size(path: str) -> int:
-    """Bytes of the file, 0 when it does not exist. Raises StorageError."""
+    """Return the number of bytes of the file; 0 if it does not exist. Raise StorageError if that cannot be found, or if
+    it is no regular file."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -46,11 +47,11 @@ def file_size(path: str) -> int:
 
 
 class RankLog:
-    """Reads a file's new bytes, a bounded number at a time; holds no descriptor between reads.
+    """Reader of a file's new bytes, a limited number at a time. It holds no descriptor between reads.
 
-    The file may not exist yet. One that got shorter than what was read is read again from its start.
+    The file may not exist yet. A file that became shorter than what was read is read again from its start.
 
-    offset  bytes read so far
+    offset  number of bytes read so far
     """
 
     __slots__ = ("_partial", "_rewriting", "_shown", "_since", "offset", "path")
@@ -64,11 +65,11 @@ class RankLog:
         self._shown: str | None = None
 
     def read(self, now: float = 0.0, limit: int = CHUNK) -> list[str]:
-        """Return the lines that came to their end, out of at most `limit` new bytes, as `split_lines` gives them.
+        """Return the lines that are complete in at most `limit` new bytes, as `split_lines` returns them.
 
-        A line without its newline waits for it, with two exceptions: what exceeds 64 KiB of it is given in pieces, and
-        of a progress bar (a line rewritten with carriage returns) the latest state is given as a line once a second of
-        `now`, then not again at its end if it is still the same.
+        A line without a newline is held back until it arrives, with two exceptions. The part of it that exceeds 64 KiB
+        is returned in pieces. The latest state of a progress bar (a line rewritten with carriage returns) is returned
+        as a line once a second of `now`, and not again at its end if it is still the same.
         """
         size = file_size(self.path)
         if size == self.offset:
@@ -78,13 +79,13 @@ class RankLog:
         return lines + self._progress(now) if self._rewriting else lines
 
     def read_bytes(self) -> bytes:
-        """Return the next new bytes as they stand in the file. Not to be mixed with `read`."""
+        """Return the next new bytes, unchanged. Do not mix this with `read`."""
         size = file_size(self.path)
         return self._take(size, CHUNK) if size != self.offset else b""
 
     def close(self) -> list[str]:
-        """What stands without a newline, as the last line, in pieces where it is long; nothing where it has been given
-        already. What is written after it begins a new line."""
+        """Return the text after the last newline, as the last line, in pieces if it is long; none if it was returned
+        already. Bytes that are written later begin a new line."""
         pieces, rest = cut_long(last_state(self._partial))
         lines = [*pieces, to_text(rest)] if self._partial else []
         if self._shown is not None and lines == [self._shown]:

@@ -1,4 +1,4 @@
-"""Which ranks, which lines: the words of --rank, --node and --grep."""
+"""Selection of ranks and lines: parsers for --rank, --node and --grep."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from worldsize.plan.plan import NodePlan
 
 
 def parse_nodes(spec: str, nodes: Sequence[NodePlan]) -> tuple[int, ...]:
-    """Return the ranks of the nodes that `spec` names. Raises UsageError."""
+    """Return the ranks of the nodes that `spec` names. Raise UsageError if it is no list of existing nodes."""
     wanted = set(parse_numbers(spec, len(nodes), "node"))
     return tuple(sorted(rank.rank for node in nodes if node.node_rank in wanted for rank in node.ranks))
 
 
 def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str | None = None) -> tuple[int, ...]:
-    """Ranks that both specs name, ascending; all where none is given. Raises UsageError, also when none is left."""
+    """Return the ranks that both specs name, ascending; all ranks if there is no spec. Raise UsageError if a spec is
+    wrong, or if no rank is left."""
     selected = {rank_plan.rank for node_plan in nodes for rank_plan in node_plan.ranks}
     everyone = len(selected)
     if rank is not None:
@@ -34,7 +35,7 @@ def select_ranks(nodes: Sequence[NodePlan], rank: str | None = None, node: str |
 
 
 def compile_grep(pattern: str) -> re.Pattern[str]:
-    """Raises UsageError that shows where the pattern is wrong."""
+    """Return the compiled pattern. Raise UsageError that shows where the pattern is wrong."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -49,8 +50,8 @@ def compile_grep(pattern: str) -> re.Pattern[str]:
 
 
 def parse_numbers(spec: str, count: int, word: str) -> tuple[int, ...]:
-    """`0,5,8-11` → (0, 5, 8, 9, 10, 11), each of `count` things that are called `word`. Raises UsageError, which names
-    the valid range."""
+    """Parse `0,5,8-11` into (0, 5, 8, 9, 10, 11), numbers of `count` things that are called `word`. Raise UsageError,
+    which names the valid range."""
     chosen: set[int] = set()
     for part in spec.split(","):
         first, dash, last = part.strip().partition("-")

@@ -1,4 +1,4 @@
-"""The end of a log: its last lines, and what the other ranks said last."""
+"""Readers of the end of a log: its last lines, and the last lines of the other ranks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _LAST_WORDS = 4096
 
 
 def read_text(path: str) -> str:
-    """Return the whole file as the rank wrote it, bad UTF-8 as U+FFFD; empty when there is none."""
+    """Return the whole file as the rank wrote it, invalid UTF-8 as U+FFFD; "" if there is no file."""
     return read_at(path, 0, file_size(path)).decode("utf-8", "replace")
 
 
 def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
-    """Where the last `lines` lines begin, or `max_bytes` before the end if that is later."""
+    """Return the offset at which the last `lines` lines begin, or the one `max_bytes` before the end if that is
+    later."""
     size = position = file_size(path)
     floor = 0 if max_bytes is None else max(0, size - max_bytes)
     if lines <= 0:
@@ -41,7 +42,7 @@ def tail_offset(path: str, lines: int, max_bytes: int | None = None) -> int:
 
 
 def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
-    """Return the last `n` lines, out of at most the last `max_bytes`, safe to show; none when there is no file."""
+    """Return the last `n` lines, out of at most the last `max_bytes`, safe to show; none if there is no file."""
     if n <= 0:
         return []
     start = tail_offset(path, n, max_bytes)
@@ -50,9 +51,10 @@ def last_lines(path: str, n: int, max_bytes: int = 1 << 20) -> list[str]:
 
 
 def summarize_others(paths: RunPaths, ranks: Sequence[int], exclude: Collection[int] = (), limit: int = 5) -> list[str]:
-    """What the ranks said last, one line for all that said the same (numbers apart), most common first.
+    """Return the last lines of the ranks, one for all ranks with the same line (numbers apart), the most common first.
 
-    `ranks 0-2,5: "RuntimeError: Connection closed by peer"`. At most `limit` lines, then how many ranks are left out.
+    `ranks 0-2,5: "RuntimeError: Connection closed by peer"`. At most `limit` lines are returned, then the number of
+    ranks that are left out.
     """
     from worldsize.logs.numbers import merge_lines, number_key
 

@@ -1,8 +1,8 @@
-"""What ranks, jobs, runs and servers said → text that is safe to show.
+"""Conversion of the output of ranks, jobs, runs and servers to text that is safe to show.
 
-What drives a terminal: control characters but newline and tab, the sequences that ESC begins, and the characters that
-turn the direction of text or end a line. Of what ranks wrote it is taken out, and colours stay; elsewhere it is shown
-escaped, so that nothing is hidden.
+Text can drive a terminal by control characters other than newline and tab, by the sequences that ESC begins, and by the
+characters that change the direction of text or end a line. They are removed from the output of ranks, except colours.
+In other texts they are shown escaped, so that nothing is hidden.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import re
 from worldsize.common.numbers import spans
 
 MORE = "\udc80"
-"""Ends a piece of a line that goes on in the next piece. Decoded output never holds a lone surrogate."""
+"""Mark at the end of a piece of a line that continues in the next piece. Decoded output never contains a lone
+surrogate."""
 
 BOUND = 64 * 1024
-"""Bytes above which a line comes in pieces."""
+"""Maximum number of bytes of a line that is not split into pieces."""
 
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _TURNING = "".join(map(chr, _DIRECTIONS))
@@ -25,7 +26,7 @@ _ESCAPED = {
     10: "\\n",
     13: "\\r",
 }
-"""Escaped as Python and bash ($'…') read it."""
+"""Escaped forms of characters, as Python and bash ($'…') read them."""
 
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in (9, 10))
 _HARMFUL = (
@@ -39,8 +40,8 @@ _COLOURS = r"\x1b\[[0-9;:]*m"
 
 
 def to_text(data: bytes) -> str:
-    """`data` decoded as UTF-8, a bad byte as U+FFFD, without what could drive a terminal. Newlines, tabs and colours
-    (SGR) are kept; other escape sequences and control characters are taken out."""
+    """Return `data` decoded as UTF-8, an invalid byte as U+FFFD, without characters that could drive a terminal.
+    Newlines, tabs and colours (SGR) are kept; other escape sequences and control characters are removed."""
     text = data.decode("utf-8", "replace")
     turning = (b"\xe2" in data or b"\xd8\x9c" in data) and any(character in text for character in _TURNING)
     if not turning and b"\xc2" not in data and len(data.translate(None, _CONTROLS)) == len(data):
@@ -55,18 +56,20 @@ def without_colours(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` in one line, with nothing that drives a terminal: `\\n` for a newline, `\\x1b` for ESC. Tabs stay."""
+    r"""Return `text` in one line, without characters that drive terminals: `\n` for a newline, `\x1b` for ESC. Tabs
+    stay."""
     return text if text.isprintable() else text.translate(_ESCAPED)
 
 
 def escape_json(text: str) -> str:
-    """Return the same value; JSON itself wants nothing but the control characters below blank escaped."""
+    """Return JSON text with the same value, in which characters that drive a terminal are escaped. JSON itself requires
+    this only for the control characters below the blank."""
     return text.translate({code: f"\\u{code:04x}" for code in (*range(127, 160), *_DIRECTIONS)})
 
 
 def split_message(text: str) -> list[str]:
-    """Return the lines of what may have several, each escaped. Those after the first are indented, so that none of them
-    is taken for a line of worldsize's own, or for its hint."""
+    """Return the lines of a text, each escaped. Lines after the first are indented, so that none of them looks like a
+    line of worldsize itself, or like its hint."""
     first, *more = [escape(line) for line in text.replace("\r\n", "\n").split("\n")]
     return [first, *(line if _is_indented(line) else "  " + line for line in more)]
 
@@ -76,15 +79,15 @@ def _is_indented(line: str) -> bool:
 
 
 def last_state(line: bytes) -> bytes:
-    """What is left to see of a line that was rewritten with carriage returns (a progress bar)."""
+    """Return the visible rest of a line that was rewritten with carriage returns (a progress bar)."""
     line = line.rstrip(b"\r")
     return line[line.rfind(b"\r") + 1 :]
 
 
 def cut_long(line: bytes) -> tuple[list[str], bytes]:
-    """Return the leading pieces of a line longer than `BOUND`, each ended by `MORE`, and the bytes that remain.
+    """Return the leading pieces of a line longer than `BOUND`, each ended by `MORE`, and the remaining bytes.
 
-    Where the cuts fall depends on the line alone; none falls inside a UTF-8 character.
+    The positions of the cuts depend on the line alone; none is inside a UTF-8 character.
     """
     pieces = []
     start = 0
@@ -98,7 +101,7 @@ def cut_long(line: bytes) -> tuple[list[str], bytes]:
 
 
 def split_lines(block: bytes) -> list[str]:
-    """Return the lines of a block that ends where a line ends (without that newline)."""
+    """Return the lines of a block that ends at the end of a line (without that newline)."""
     if b"\r" in block:
         block = b"\n".join([last_state(line) for line in block.split(b"\n")])
     lines = to_text(block).split("\n")
@@ -113,7 +116,7 @@ def split_lines(block: bytes) -> list[str]:
 
 
 def format_ranges(numbers: tuple[int, ...] | list[int]) -> str:
-    """Ascending numbers, three or more in a row as a range: `0-2,5`."""
+    """Return ascending numbers as text, three or more consecutive ones as a range: `0-2,5`."""
     words: list[str] = []
     for first, last in spans(numbers):
         words += [f"{first}-{last}"] if last - first >= 2 else map(str, range(first, last + 1))

@@ -1,4 +1,4 @@
-"""The log of a run with the time of each line: several ranks' in the order of their times."""
+"""The log of a run with the time of each line. Lines of several ranks are in the order of their times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worldsize.plan.run_paths import RunPaths
 
 
 class TimedLines(NamedTuple):
-    """Lines that a rank wrote up to `time`, in Unix seconds, and after the time of those before."""
+    """Lines that a rank wrote at or before `time`, in Unix seconds, and after the time of the lines before them."""
 
     time: float
     rank: int
@@ -22,8 +22,9 @@ class TimedLines(NamedTuple):
 
 
 class TimedLogFollower:
-    """Reads the logs of the chosen ranks, and shows their lines with times, unfolded. What it shows at a time is in the
-    order of times; `show` gets it piece by piece. The rest is as with `LogFollower`."""
+    """Reader of the logs of the chosen ranks, which shows their lines with times, unfolded. Lines that are shown in one
+    call are in the order of their times, and `show` receives them piece by piece. The other behaviour is that of
+    `LogFollower`."""
 
     def __init__(
         self,
@@ -43,11 +44,11 @@ class TimedLogFollower:
         self._now = now
 
     def poll(self) -> bool:
-        """Shows what is new. Returns whether there was something."""
+        """Show the new lines. Return whether there were any."""
         return self._show_all([self._new_lines(rank) for rank in self._logs])
 
     def finish(self) -> None:
-        """Shows everything up to the last byte of every file. Nothing is to be called after it."""
+        """Show everything up to the last byte of every file. No method may be called after it."""
         self._show_all([self._last_lines(rank) for rank in self._logs])
 
     def _show_all(self, ranks: list[Iterator[TimedLines]]) -> bool:

@@ -1,7 +1,7 @@
-"""When a rank's lines were written, by the file of times that an agent writes beside its log.
+"""Times at which a rank's lines were written, from the file of times that an agent writes next to its log.
 
-An entry is the bytes that the log had at a time. So a line is as old as the first entry that has all of it: exact to
-the agent's interval, and never too old.
+An entry contains the number of bytes that the log had at a time. So the time of a line is that of the first entry that
+includes all of it. It is exact to the agent's interval, and never too early.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BLOCK = 64 * 1024
 
 
 class LogTimes:
-    """The times of one log, read anew when there are more; what is damaged of them is left out."""
+    """The times of one log. They are read again when there are more. Damaged entries are left out."""
 
     def __init__(self, log: str, times: str) -> None:
         self._log = log
@@ -27,15 +27,15 @@ class LogTimes:
         self._moments: list[float] = []
 
     def entry_after(self, offset: int) -> tuple[int | None, float]:
-        """Return how many bytes the log had at the first time at which it had more than `offset`, and that time. Where
-        no entry is so new, None and the time of the log's last change."""
+        """Return the number of bytes that the log had at the first time at which it had more than `offset`, and that
+        time. If there is no such entry, return None and the time of the log's last change."""
         if not self._sizes or self._sizes[-1] <= offset:
             self._update()
         at = bisect_right(self._sizes, offset)
         return (self._sizes[at], self._moments[at]) if at < len(self._sizes) else (None, self._changed())
 
     def offset_at(self, since: float) -> int:
-        """Where the first line begins that was not there yet at the time `since`."""
+        """Return the offset of the first line that was not in the log yet at the time `since`."""
         self._update()
         at = bisect_left(self._moments, since)
         if at == len(self._moments) and self._changed() < since:
@@ -56,7 +56,7 @@ class LogTimes:
             if entry is None:
                 continue
             if self._sizes and (entry[0] <= self._sizes[-1] or entry[1] < self._moments[-1]):
-                self._sizes.clear()  # the log was emptied, or the clock set back
+                self._sizes.clear()  # the log was emptied, or the clock was set back
                 self._moments.clear()
             self._sizes.append(entry[0])
             self._moments.append(entry[1])
@@ -75,14 +75,14 @@ def _parse(line: bytes) -> tuple[int, float] | None:
 
 
 def _line_start(log: str, offset: int) -> int:
-    """Where the line begins to which the byte at `offset` belongs; of a very long one, some place in it."""
+    """Return the offset of the line that contains the byte at `offset`; for a very long line, an offset inside it."""
     start = max(0, offset - _BLOCK)
     block = read_at(log, start, offset - start)
     return start + block.rfind(b"\n") + 1
 
 
 def ranks_without_times(paths: RunPaths, ranks: list[int] | tuple[int, ...]) -> list[int]:
-    """Those that have written something, and of whose lines no times are known: an older worldsize recorded none."""
+    """Return the ranks that have written lines without recorded times. An older worldsize recorded none."""
     return [
         rank for rank in ranks if not os.path.exists(paths.rank_times(rank)) and file_size(paths.rank_log(rank)) > 0
     ]

@@ -1,15 +1,16 @@
-"""An array: several runs submitted together, each an ordinary run directory inside the array's own.
+"""Arrays: several runs submitted together, each an ordinary run directory inside the array's own.
 
-```
 <array id>/
-  array.json              how many, of what size, and the inputs that vary: made once
+  array.json              number and size of the elements, and the inputs that vary: written once
   handles.json            the compute's native ids, one for each element
-  after.json              what the array, or a single run, waits for before it starts
-  job.yml  record.json  code/  code.json  agent.pyz  inrank/  submission.txt  cancel.json  result.json    as in a run
+  after.json              the runs that the array, or a single run, waits for before it starts
+  job.yml  record.json  code/  code.json  agent.pyz  inrank/  submission.txt  cancel.json  result.json
+                          as in a run
   <array id>_0/           an element: a run directory; its code is linked from the array's when it starts
   <array id>_1/  …
-```
+
 Elements that ended before they began, in the same way, share one result.json, which has the array's id.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -28,22 +29,23 @@ from worldsize.plan.run_paths import LAUNCHER_PREFIX, RunPaths
 
 ARRAY_VERSION = 1
 MAX_ELEMENTS = 10_000
-"""The most runs that an array has: schedulers have such limits too (Slurm's MaxArraySize), and so have directories."""
+"""Maximum number of runs of an array. Schedulers have such limits too (Slurm's MaxArraySize), and so have
+directories."""
 _TRIALS = "wings.trials.agent."
 _OPTIONAL = ("search", "labels")
 _SUBMITTED = frozenset(("job.yml", "plan.json", "agent.pyz", "record.json", "code.json", "environment.json"))
-"""These files, and those of other packages' launchers, are all that an element's directory holds until something
-happens to the element."""
+"""Files in a new element's directory. It contains only these, and those of other packages' launchers, until an event
+concerns the element."""
 
 
 class Array(NamedTuple):
-    """What is common to all elements, and what is not.
+    """The properties that all elements share, and the inputs that differ.
 
-    nodes, ranks  of one element
-    elements      how many there are
-    at_once       how many may run at the same time; None: as many as the compute has room for
-    values        the inputs of each element that vary; for a search the settings; empty where the elements are equal
-    search        what the elements, which are trials, search for; None: they are runs for their own sake
+    nodes, ranks  number of each in one element
+    elements      number of elements
+    at_once       maximum number of elements that run at the same time; None: as many as the compute has room for
+    values        the varied inputs of each element; for a search the settings; empty if the elements are equal
+    search        the aim of the search whose trials the elements are; None: the elements are independent runs
     labels        as in a plan
     """
 
@@ -65,8 +67,8 @@ class Array(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Array:
-        """Return the array that a value from JSON holds. Raises ValueError for an array of another version, or a value
-        that is none."""
+        """Return the array in a value from JSON. Raise ValueError for an array of another version, or a value that is
+        no array."""
         require_version(value, ARRAY_VERSION, "array")
         try:
             array = check_fields(tuple_of(cls, value))
@@ -103,16 +105,16 @@ def element_root(root: str, element: int) -> str:
 
 
 def is_untouched(root: str) -> bool:
-    """Return whether the element's directory is as its submission made it: nothing has begun, ended, or been asked of
-    it."""
+    """Return whether the element's directory is unchanged since its submission: the element has not begun or ended, and
+    nothing was requested of it."""
     try:
         return all(name in _SUBMITTED or name.startswith(LAUNCHER_PREFIX) for name in os.listdir(root))
-    except OSError:  # of a directory that cannot be read nothing is known
+    except OSError:  # nothing is known about a directory that cannot be read
         return False
 
 
 def split_element(run_id: str) -> tuple[str, int] | None:
-    """("RUN", 3) of "RUN_3"; None for what is no element's id."""
+    """Return ("RUN", 3) for "RUN_3"; None if the text is no element's id."""
     array_id, _, text = run_id.rpartition("_")
     number = parse_digits(text)
     if not array_id or number is None or str(number) != text:
@@ -121,22 +123,22 @@ def split_element(run_id: str) -> tuple[str, int] | None:
 
 
 def array_of(paths: RunPaths) -> tuple[str, int] | None:
-    """Return the directory of the array that a run is an element of, and its number in it; None for a run of its
-    own."""
+    """Return the directory of the array that a run is an element of, and its number in it; None for a run without an
+    array."""
     split = split_element(paths.run_id)
     parent = os.path.dirname(paths.root)
     return (parent, split[1]) if split and os.path.basename(parent) == split[0] else None
 
 
 def read_array(root: str) -> Array | None:
-    """Return the array in `root`; None where `root` is no array (yet). DamagedRun for one that cannot be understood,
+    """Return the array in `root`; None if `root` is no array (yet). Raise DamagedRun if it cannot be understood. Raise
     OSError."""
     return read_record(array_file(root), Array.from_value)
 
 
 def read_after(root: str) -> list[dict[str, Any]]:
-    """What the array, or run, in `root` waits for: [{run, roots, any_end}]; nothing where it waits for none.
-    DamagedRun, OSError."""
+    """Return the runs that the array, or run, in `root` waits for: [{run, roots, any_end}]; empty if it waits for none.
+    Raise DamagedRun if the file cannot be understood. Raise OSError."""
     return read_record(after_file(root), _parse_after) or []
 
 
@@ -148,18 +150,21 @@ def _parse_after(value: Any) -> list[dict[str, Any]]:
 
 
 def load_trials(module: str) -> ModuleType:
-    """Load a wing's module with what nodes do for a search. `trial` has Trial(plan, paths), the StopRule of
-    `agent/supervision/trial_stop_rule.py`. `record` has output_names(search), the names of outputs that are the array's
-    alone, write_configuration(array, trial, search), and write_outputs(root, array); those raise OSError. ConfigError
-    where this installation is without them."""
+    """Load a wing's module with the functions of nodes for a search. Raise ConfigError if this installation has no such
+    wing.
+
+    `trial` has Trial(plan, paths), the StopRule of `agent/supervision/trial_stop_rule.py`. `record` has
+    output_names(search), the names of outputs that belong to the array alone, write_configuration(array, trial,
+    search), and write_outputs(root, array). The last two raise OSError.
+    """
     from worldsize.registry import load_module
 
     return load_module(_TRIALS + module, "`autotune:`")
 
 
 def write_search_outputs(root: str, array: Array) -> None:
-    """Write what the search in `root` makes of the trials that have ended; nothing for another array, or where this
-    installation is without searches. Raises OSError."""
+    """Write the outputs of the search in `root` from the trials that have ended. Do nothing for another array, or if
+    this installation has no searches. Raise OSError."""
     if array.search:
         from worldsize.registry import find_module
 
@@ -169,8 +174,8 @@ def write_search_outputs(root: str, array: Array) -> None:
 
 
 def slurm_array_variables(plan: Plan) -> dict[str, str]:
-    """Return the variables of a batch script that is an array: Slurm counts worldsize's elements from 0, and these
-    replace its indices by the script's own."""
+    """Return the variables of a batch script that is an array. Slurm counts worldsize's elements from 0, and these
+    variables replace its indices with the script's own."""
     batch = plan.batch
     indices = batch.indices if batch else ()
     if batch is None or plan.array is None or len(indices) != plan.array.elements:
@@ -189,7 +194,7 @@ def slurm_array_variables(plan: Plan) -> dict[str, str]:
 
 
 def is_cancelled(paths: RunPaths) -> bool:
-    """Return whether somebody asked for the end of the run, or of the array that it belongs to."""
+    """Return whether a user requested the end of the run, or of the array that it belongs to."""
     if os.path.exists(paths.cancel):
         return True
     place = array_of(paths)

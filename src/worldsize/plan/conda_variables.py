@@ -1,4 +1,4 @@
-"""The variables that a conda environment brings without a script.
+"""The variables that a conda environment sets without a script.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,7 +11,7 @@ from worldsize.common.atomic_files import read_object
 
 
 def conda_variables(prefix: str) -> dict[str, str]:
-    """Those of packages, then those of `conda env config vars`, which win."""
+    """Return the variables of an environment's packages, overridden by those of `conda env config vars`."""
     directory = os.path.join(prefix, "etc", "conda", "env_vars.d")
     try:
         names = [name for name in sorted(os.listdir(directory)) if name.endswith(".json")]

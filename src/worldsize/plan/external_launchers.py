@@ -1,8 +1,9 @@
-"""Launchers that other packages bring: each is a module of one file, which needs nothing but what the agent has.
+"""Launchers that other packages provide. Each is a module of one file, which needs only what the agent has.
 
-The module has `FACTS`, its LauncherFacts (whose `module` says nothing), and `LAUNCHER`. Where a run is submitted, it is
-the entry point of its name in the group `worldsize.launchers`. Its file travels in the run's directory, from where
-nodes load it.
+The module has `FACTS`, its LauncherFacts (whose `module` is not used), and `LAUNCHER`. When a run is submitted, the
+module is the entry point of its name in the group `worldsize.launchers`. Its file travels in the run's directory, from
+which nodes load it.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -27,15 +28,15 @@ _WHERE = "distribution.launcher"
 
 
 def file_name(name: str) -> str:
-    """Return the name of a launcher's file in a run's directory. PlanError for what is not a launcher's name."""
+    """Return the name of a launcher's file in a run's directory. Raise PlanError if `name` is no launcher's name."""
     if not re.fullmatch(_NAME, name):
         raise PlanError(f"{name!r:.80} is not a launcher's name", _WHERE)
     return f"{LAUNCHER_PREFIX}{name}.py"
 
 
 def find_installed_module(name: str) -> Any:
-    """Return the module of an installed package's launcher; None where no package brings one. PlanError where it cannot
-    be used, also because it is not a single file of Python."""
+    """Return the module of an installed package's launcher; None if no package provides one. Raise PlanError if it
+    cannot be used, or if it is not a single file of Python."""
     part = _installed_part(name)
     module = part.load(_NEEDED) if part is not None else None
     if module is not None and not _is_single_file(getattr(module, "__file__", None) or ""):
@@ -49,7 +50,8 @@ def _is_single_file(path: str) -> bool:
 
 
 def launcher_error(name: str, what: str) -> PlanError:
-    """Return a PlanError that says `what` of a launcher; where the launcher is installed, it names the package."""
+    """Return a PlanError with the text `what` about a launcher. If the launcher is installed, the error names its
+    package."""
     part = _installed_part(name)
     error: PlanError = part.problem(what) if part else PlanError(f"the launcher {name} {what}", _WHERE)
     return error
@@ -58,13 +60,13 @@ def launcher_error(name: str, what: str) -> PlanError:
 def _installed_part(name: str) -> Any:
     try:
         from worldsize.entry_points import ExternalPart
-    except ImportError:  # on a node, which has the agent alone
+    except ImportError:  # on a node, which has only the agent
         return None
     return ExternalPart(GROUP, name, "the launcher", PlanError, _WHERE)
 
 
 def module_problem(module: Any, kind: type) -> str:
-    """Why the module, whose facts are to be of a `kind`, is no launcher's; "" where it is one."""
+    """Return why the module, whose facts must be a `kind`, is no launcher; "" if it is one."""
     from worldsize.common.json_values import PARSE_ERRORS, check_fields
 
     if not isinstance(module.FACTS, kind):
@@ -79,8 +81,8 @@ def module_problem(module: Any, kind: type) -> str:
 
 
 def launcher_source(name: str) -> bytes:
-    """Return the file of an installed package's launcher. PlanError where there is none, or as for
-    `find_installed_module`; OSError."""
+    """Return the content of the file of an installed package's launcher. Raise PlanError if there is no such launcher,
+    or as `find_installed_module` does. Raise OSError."""
     module = find_installed_module(name)
     if module is None:
         raise PlanError(f"there is no launcher {name!r:.40}", _WHERE)
@@ -89,14 +91,14 @@ def launcher_source(name: str) -> bytes:
 
 
 def load_file(name: str, path: str) -> ModuleType:
-    """Load the launcher whose file travelled to `path`. PlanError for what is not there, somebody else's, or no
-    launcher."""
+    """Load the launcher whose file was sent to `path`. Raise PlanError if the file does not exist, belongs to another
+    user, or is no launcher."""
     module = ModuleType("worldsize_launcher_" + name)
     module.__file__ = path
     try:
         source = _own_bytes(path)
         sys.modules[module.__name__] = module
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent beside it
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # nosec B102  # as the agent next to it
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # another package's code may raise anything

@@ -1,8 +1,9 @@
-"""A run's handle: what its compute calls the job that the run is, as a file in the run's directory says.
+"""A run's handle: the name of the run's job in its compute, from a file in the run's directory.
 
-That file may be anybody's: a run's directory can be copied, or come out of an archive. So a handle counts only in the
-directory of the run that it names, and its `run_dir` is where it lies, whatever it says: what is signalled must work
-there.
+That file may come from another user: a run's directory can be copied, or extracted from an archive. So a handle counts
+only in the directory of the run that it names. Its `run_dir` is always the directory that contains it, regardless of
+its content, since a process that is signalled must work there.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -21,8 +22,8 @@ _KINDS = {"type": str, "host": str, "run_id": str, "pid": int, "start_time": int
 
 
 def read_handle(paths: RunPaths) -> Any:
-    """Return the compute's native id of a run: the run's own, else the one that it was given as an element of its
-    array. None where it has none (yet); DamagedRun where a file holds something else, OSError."""
+    """Return the compute's native id of a run: the run's own, else the one of its element in the array. None if it has
+    none (yet). Raise DamagedRun if a file contains something else. Raise OSError."""
     own = read_own_handle(paths)
     place = array_of(paths) if own is None else None
     if place is None:
@@ -31,13 +32,14 @@ def read_handle(paths: RunPaths) -> Any:
 
 
 def read_own_handle(paths: RunPaths) -> Any:
-    """Return the native id in the run's own `handle.json`, or None."""
+    """Return the native id in the run's own `handle.json`; None if there is no such file. Raise DamagedRun if it
+    contains something else. Raise OSError."""
     return read_record(paths.handle, lambda value: handle_of(paths, value))
 
 
 def read_handles(root: str, elements: int) -> list[Any] | None:
-    """Return the native ids that all elements of the array in `root` were given; None before that. DamagedRun where the
-    file holds something else, OSError."""
+    """Return the native ids of all elements of the array in `root`; None before they have any. Raise DamagedRun if the
+    file contains something else. Raise OSError."""
 
     def handles(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != elements:
@@ -48,8 +50,8 @@ def read_handles(root: str, elements: int) -> list[Any] | None:
 
 
 def handle_of(paths: RunPaths, value: Any) -> Any:
-    """`value` with the run's directory as its `run_dir`. ValueError for what no compute has written about the run in
-    `paths`."""
+    """Return `value` with the run's directory as its `run_dir`. Raise ValueError if no compute can have written it
+    about the run in `paths`."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise ValueError("it lacks the compute's name for the run")
     for name, kind in _KINDS.items():
@@ -68,12 +70,12 @@ def handle_of(paths: RunPaths, value: Any) -> Any:
 
 
 def _queue(paths: RunPaths) -> str:
-    """The directory whose queue is to start the run: its array's, or its own."""
+    """Return the directory whose queue must start the run: its array's, or its own."""
     place = array_of(paths)
     return place[0] if place else paths.root
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Return whether `path` is the directory, or leads into it, whatever links lead to either."""
+    """Return whether `path` is the directory, or is inside it, after all links in both are resolved."""
     path, directory = os.path.realpath(path), os.path.realpath(directory)
     return path == directory or path.startswith(directory + os.sep)

@@ -1,5 +1,5 @@
-"""Places that only a node knows, where a service runs the job: a plan names them by marks, and the node puts its own
-paths there. Pure.
+"""Paths that only a node knows, if a service runs the job. A plan names them by marks, which the node replaces with its
+own paths. All functions are pure.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -10,17 +10,17 @@ import json
 from collections.abc import Mapping
 
 RUNS_MARK = "@WORLDSIZE_RUNS@"
-"""The directory of runs of a node."""
+"""Mark for the directory of runs of a node."""
 
 
 def place_mark(kind: str, name: str) -> str:
-    """Return the place of an input (`kind` "inputs") or an output ("outputs") of the job."""
+    """Return the mark for the path of an input (`kind` "inputs") or an output ("outputs") of the job."""
     return f"@WORLDSIZE_{kind}:{name}@"
 
 
 def with_places(text: str, runs: str, places: Mapping[str, str]) -> str:
-    """Return a plan's JSON with the node's directory of runs, and the places of `inputs.NAME` and `outputs.NAME`, for
-    their marks."""
+    """Return a plan's JSON with the marks replaced by the node's directory of runs, and by the paths of `inputs.NAME`
+    and `outputs.NAME`."""
     marks = {RUNS_MARK: runs}
     for each, path in places.items():
         kind, _, name = each.partition(".")

@@ -1,7 +1,8 @@
-"""Slurm's folded node names: `gpu[01-03,7],login1` and back, without asking `scontrol`.
+"""Conversion of Slurm's folded node names, `gpu[01-03,7],login1`, to lists and back, without `scontrol`.
 
-`scontrol show hostnames` is absent in containers and on nodes without Slurm's programs, and programs that fell back to
-something else then trained N worlds of one. So names are expanded here, or it is an error.
+`scontrol show hostnames` is absent in containers and on nodes without Slurm's programs. Programs with a fallback for
+that then trained N worlds of one. So names are expanded here, or an error is raised.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -13,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from worldsize.common.numbers import spans
 
 MAX_NAMES = 65536
-"""How many names a text may stand for; Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the same."""
+"""Maximum number of names that a text may mean. Slurm's own limit of one range (MAX_RANGE in its hostlist.c) is the
+same."""
 
 _NO_NUMBER = -1
 _LONGEST_NAME = 255
-"""Characters of a host's name, as in DNS."""
+"""Maximum number of characters of a host's name, as in DNS."""
 
 _LITERAL = r"[A-Za-z0-9._-]+"
 _RANGE = r"([0-9]{1,18})(?:-([0-9]{1,18}))?"
@@ -25,10 +27,10 @@ _NUMBER = r"([0-9]+)"
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names that the text stands for, in the order written. ValueError says what is wrong, at which
-    character.
+    """Return the names that the text means, in the order written. Raise ValueError, which states the problem and its
+    position.
 
-    Brackets may stand anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest); leading zeros are kept.
+    Brackets may be anywhere and several times (`a[1-2]b[3,5]`: the last one counts fastest). Leading zeros are kept.
     """
     text = text.strip()
     if not text:
@@ -45,7 +47,7 @@ def expand_hostlist(text: str) -> list[str]:
 def fold_hostlist(names: Iterable[str]) -> str:
     """Return the shortest ordinary text for these names, each once, in natural order (n2 before n10).
 
-    The last number before the first dot is the one that is folded. ValueError for a name that no text could stand for.
+    The last number before the first dot is folded. Raise ValueError for a name that no text can represent.
     """
     groups: dict[tuple[str, str, int], list[int]] = {}
     for prefix, digits, suffix in _split_all(names):
@@ -64,8 +66,8 @@ def is_node_name(text: str) -> bool:
 
 
 def _parse_name(text: str, position: int) -> tuple[list[str], int]:
-    """Return the names that one folded name, which blanks may precede, stands for; and where it ends: at a comma, or
-    with the text."""
+    """Return the names that one folded name means, which blanks may precede, and the position of its end: a comma, or
+    the end of the text."""
     while text[position : position + 1].isspace():
         position += 1
     names, start = [""], position
@@ -87,7 +89,7 @@ def _parse_name(text: str, position: int) -> tuple[list[str], int]:
 
 
 def _parse_bracket(text: str, position: int) -> tuple[list[str], int]:
-    """Return the numbers between brackets, from just after the opening one; and where what follows begins."""
+    """Return the numbers between brackets, from just after the opening one, and the position after the closing one."""
     found: list[str] = []
     while True:
         match = re.compile(_RANGE).match(text, position)
@@ -112,8 +114,8 @@ def _require_few(text: str, count: int) -> None:
 
 
 def _group_text(prefix: str, suffix: str, width: int, numbers: list[int]) -> tuple[list[tuple[int, int, str]], str]:
-    """Return the folded text of names that differ in one number, after the key that sorts it. `width` 0: without
-    leading zeros; _NO_NUMBER: one name without any number."""
+    """Return the folded text of names that differ in one number, after its sort key. `width` 0 means without leading
+    zeros; _NO_NUMBER means one name without any number."""
     digits = "" if width == _NO_NUMBER else f"{{:0{width}d}}"
     ranges = [
         digits.format(first) if first == last else f"{digits.format(first)}-{digits.format(last)}"
@@ -136,7 +138,7 @@ def _split_all(names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _join_full_numbers(groups: dict[tuple[str, str, int], list[int]], padded: tuple[str, str, int]) -> None:
-    """Join `n08` and `n10` into one group: a number that fills the width looks the same with and without leading
+    """Join `n08` and `n10` into one group. A number that fills the width looks the same with and without leading
     zeros."""
     prefix, suffix, width = padded
     plain = groups.get((prefix, suffix, 0), [])

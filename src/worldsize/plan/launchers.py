@@ -1,7 +1,8 @@
-"""What starts the ranks of a run: one row of facts for each launcher, by its name in a plan.
+"""Launchers, which start the ranks of a run: one row of facts for each, by its name in a plan.
 
-Every other layer looks up here what a launcher needs or does, and compares no name. How it starts ranks is left to its
-module in the agent.
+Every other layer looks up here what a launcher needs or does, and compares no names. The launcher's module in the agent
+decides how it starts ranks.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -17,22 +18,23 @@ from worldsize.plan.run_paths import RunPaths
 
 
 class LauncherFacts(NamedTuple):
-    """What the client and the agents need to know of a launcher before it is loaded.
+    """The facts about a launcher that the client and the agents need before it is loaded.
 
     module        the module whose `LAUNCHER` starts the ranks of a node; imported by agents that use it
     step_program  the scheduler's program that starts the ranks, by PMIx, as one more step of the job; "": none
-    hostfile      its ranks, or its own program, find the nodes listed in a file
-    own_variables beginnings of the names of variables that it sets for each rank itself; worldsize sets none of these
-    horovod_library  the library by which ranks of Horovod find each other; None: the one that Horovod was built with
-    by_agent      each rank is a process that the agent itself has started
-    relay         its program on the head has lines executed on the other nodes
-    binds_ranks   each rank gets its share of the node's CPUs
-    sets_umask    ranks set their umask themselves, after their logs are open; else they inherit it
-    own_meeting   its processes meet by themselves, at the plan's `rdzv_endpoint` if there is one
-    in_image      it can start ranks in a container image; else it would be outside, without the job's environment
-    own_tuning    it can search for the best configuration of a job itself
+    hostfile      whether its ranks, or its own program, find the nodes listed in a file
+    own_variables prefixes of variables that it sets for each rank itself; worldsize sets none of these
+    horovod_library  the library by which ranks of Horovod find each other; None: the one of Horovod's build
+    by_agent      whether each rank is a process that the agent itself has started
+    relay         whether its program on the head executes lines on the other nodes
+    binds_ranks   whether each rank gets its share of the node's CPUs
+    sets_umask    whether ranks set their umask themselves, after their logs are open; else they inherit it
+    own_meeting   whether its processes find each other themselves, at the plan's `rdzv_endpoint` if there is one
+    in_image      whether it can start ranks in a container image; else it would be outside, without the job's
+                  environment
+    own_tuning    whether it can search for the best configuration of a job itself
     options       names of a plan's options that a job may set for it
-    title         its process on a node, as a preview names it: of ranks `first` to `last`, of `world` in all
+    title         its process on a node, as a preview names it: for ranks `first` to `last`, of `world` in all
     """
 
     module: str
@@ -82,12 +84,12 @@ LAUNCHERS = {
 
 
 _added: dict[str, LauncherFacts] = {}
-"""The launchers of other packages that this process has found."""
+"""Launchers of other packages that this process has found."""
 
 
 def launcher_facts(name: str) -> LauncherFacts:
-    """Return the row of the launcher that a plan names, worldsize's own or another package's. Raises PlanError for one
-    that is not known, or cannot be used."""
+    """Return the row of the launcher that a plan names, worldsize's own or another package's. Raise PlanError if it is
+    not known, or cannot be used."""
     facts = LAUNCHERS.get(name) or _added.get(name)
     if facts is None:
         from worldsize.plan.external_launchers import find_installed_module
@@ -101,7 +103,8 @@ def launcher_facts(name: str) -> LauncherFacts:
 
 
 def require_launcher(name: str) -> None:
-    """PlanError as for `launcher_facts`; ConfigError where the launcher is a wing's that is not installed."""
+    """Check that the launcher can be used. Raise PlanError as `launcher_facts` does, and ConfigError if the launcher
+    belongs to a wing that is not installed."""
     module = launcher_facts(name).module
     if module.startswith(_WINGS):
         from worldsize.registry import load_module
@@ -110,14 +113,14 @@ def require_launcher(name: str) -> None:
 
 
 def external_launchers(plan: Plan) -> list[str]:
-    """Return the names of other packages' launchers that the plan may use, as its own or in place of it, each once."""
+    """Return the names of other packages' launchers that the plan may use, as its own or instead of it, each once."""
     named = dict.fromkeys((plan.launcher, str(plan.options.get("otherwise", plan.launcher))))
     return [name for name in named if name not in LAUNCHERS]
 
 
 def load_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Load the plan's launchers of other packages from the run's directory, for this process and those that are forked
-    from it. PlanError for one that is not there, is somebody else's, or is no launcher."""
+    """Load the plan's launchers of other packages from the run's directory, for this process and its forks. Raise
+    PlanError if a launcher's file does not exist, belongs to another user, or is no launcher."""
     for name in external_launchers(plan):
         from worldsize.plan.external_launchers import file_name, load_file
 

@@ -1,4 +1,4 @@
-"""What a node needs on its own disk before its ranks start, beside the run directory. Pure.
+"""Preparation of a node's own disk before its ranks start, in addition to the run directory. All functions are pure.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from worldsize.plan.plan import Plan
 
 DIRECTORY_MARK = "@WORLDSIZE_LOCAL@"
-"""A placeholder for the run's own directory on a node, which only the node knows."""
+"""Placeholder for the run's own directory on a node, which only the node knows."""
 
 LOCAL_DIR_VARIABLE = "WORLDSIZE_LOCAL_DIR"
-"""On a node, where such directories are made; in a rank, the directory of its run."""
+"""Variable with the parent of such directories on a node, and with the directory of its run in a rank."""
 
 
 class InputCopy(NamedTuple):
-    """An input that every node copies: `source` as the nodes call it, `target` below the run's own directory."""
+    """An input that every node copies. `source` is its path on the nodes, `target` is below the run's own directory."""
 
     name: str
     source: str
@@ -29,10 +29,10 @@ class InputCopy(NamedTuple):
 
 
 class PackedEnvironment(NamedTuple):
-    """A packed environment that nodes unpack on their own disks, where it stays for later runs.
+    """A packed environment that nodes unpack on their own disks, where it is kept for later runs.
 
-    file     as the nodes call it; `digest` is its sha256, `size` counts its bytes
-    prefix   what the plan calls the environment
+    file     its path on the nodes; `digest` is its sha256, `size` its number of bytes
+    prefix   the path of the environment in the plan
     """
 
     file: str
@@ -42,12 +42,12 @@ class PackedEnvironment(NamedTuple):
 
 
 class NodeDiskPlan(NamedTuple):
-    """What is done on each node before its ranks start.
+    """The preparation of each node before its ranks start.
 
-    base       where the node makes such directories, in terms of the node's environment; "": the usual places
+    base       parent of such directories, in terms of the node's environment; "": the usual places
     copies     inputs of the mode `download`
-    read_only  paths that the ranks are to see read-only, where the system can
-    variables  those of the job's variables that hold DIRECTORY_MARK
+    read_only  paths that the ranks must see read-only, if the system supports it
+    variables  those of the job's variables that contain DIRECTORY_MARK
     archive    the environment that nodes unpack, or None
     """
 
@@ -59,7 +59,8 @@ class NodeDiskPlan(NamedTuple):
 
 
 def with_local_variables(plan: Plan) -> Plan:
-    """`plan` with the variables that hold DIRECTORY_MARK in its `local`, where nobody takes them for what ranks see."""
+    """Return `plan` with the variables that contain DIRECTORY_MARK moved to its `local`, so that no code takes them for
+    the values in the ranks."""
     if plan.local is None:
         return plan
     apart = {name: value for name, value in plan.environment.items() if DIRECTORY_MARK in value}
@@ -68,7 +69,8 @@ def with_local_variables(plan: Plan) -> Plan:
 
 
 def resolve_placeholders(plan: Plan, directory: str, environment: str | None = None) -> Plan:
-    """`plan` as it is on a node where `directory` is the run's own, and its environment lies in `environment`."""
+    """Return `plan` for a node on which `directory` is the run's own, and the plan's environment is in
+    `environment`."""
     local = plan.local
     if local is None:
         return plan
@@ -89,7 +91,7 @@ def resolve_placeholders(plan: Plan, directory: str, environment: str | None = N
 
 
 def replace_directory(text: str, old: str, new: str) -> str:
-    """`text` with `new` for the directory `old`, where that stands alone or before a slash."""
+    """Return `text` with the directory `old` replaced by `new`, where it is a whole path or a parent in one."""
     if not old or old not in text:
         return text
     import re

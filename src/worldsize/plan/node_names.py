@@ -1,4 +1,4 @@
-"""Names of nodes that other launchers can tell apart.
+"""Names of nodes by which other launchers can distinguish them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,8 +11,8 @@ _OF_ADDRESS = frozenset("0123456789.")
 
 
 def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return all different: each host's own, as `short_names` has it. Virtual nodes share one host: each beside the
-    first gets an address of the loopback, which no resolver is asked for."""
+    """Return one name for each node, all different: each host's own, as `short_names` returns it. Virtual nodes share
+    one host. Each of them except the first gets a loopback address, which needs no resolver."""
     names = short_names(hosts)
     first: dict[str, int] = {}
     return tuple(
@@ -22,7 +22,7 @@ def node_names(hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def short_names(hosts: Sequence[str]) -> list[str]:
-    """Without their domains, where that is enough to tell them apart."""
+    """Return the names without their domains, if they are still different; otherwise the full names."""
     short = [_short_name(name) for name in hosts]
     return short if len(set(short)) == len(set(hosts)) else list(hosts)
 

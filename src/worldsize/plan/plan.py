@@ -1,8 +1,10 @@
 """The plan: what every node must start, as one versioned JSON file.
 
-A pure value. The agents of all nodes read the same plan and each starts its own node's ranks; a plan with a `batch` has
-one agent, which runs the user's batch script.
-Standard library only: travels inside agent.pyz (Python >= 3.8)."""
+It is a pure value. The agents of all nodes read the same plan and each starts its own node's ranks. A plan with a
+`batch` has one agent, which runs the user's batch script.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ WITHOUT_DEVICE = ("ps",)
 
 
 class RankPlan(NamedTuple):
-    """One process. `role_index` counts within its role over all nodes."""
+    """A process of the run. `role_index` counts within its role over all nodes."""
 
     rank: int
     local_rank: int
@@ -40,8 +42,8 @@ class NodePlan(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """`gpus`: the virtual ones of each node. `offline`: its network is cut. `shared`: directories that all nodes
-    see."""
+    """The settings of a rehearsal. `gpus` is the number of virtual GPUs of each node. `offline` is whether its network
+    is cut. `shared` are directories that all nodes see."""
 
     gpus: int
     offline: bool = False
@@ -49,11 +51,12 @@ class Rehearsal(NamedTuple):
 
 
 class ArrayElement(NamedTuple):
-    """Which one of the runs that were submitted together a run is.
+    """The position of a run among the runs that were submitted together.
 
-    element  from 0, of so many `elements`
-    run_id   the array's
-    at_once  how many elements may run at the same time; None: as many as the compute has room for
+    element  its number, from 0
+    elements number of elements
+    run_id   the array's id
+    at_once  maximum number of elements that run at the same time; None: as many as the compute has room for
     """
 
     element: int
@@ -63,14 +66,14 @@ class ArrayElement(NamedTuple):
 
 
 NO_PYTHON = "the command is not one Python with a script"
-"""Why ranks of other commands start plainly."""
+"""Reason why ranks of other commands start plainly."""
 
 
 class RankStart(NamedTuple):
-    """How a node's ranks start: plainly, or as forks of a process that has imported modules.
+    """The way in which a node's ranks start: plainly, or as forks of a process that has imported modules.
 
-    modules    what is imported, in this order; empty: ranks start plainly
-    automatic  the job has not named them
+    modules    modules to import, in this order; empty: ranks start plainly
+    automatic  whether worldsize, and not the job, has chosen them
     reason     why ranks start plainly, or where the modules come from
     """
 
@@ -84,58 +87,62 @@ class RankStart(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What every node must start: ranks numbered from 0, node by node, and `role_index` likewise within each role.
+    """The plan of a run: what every node must start. Ranks are numbered from 0, node by node, and `role_index` likewise
+    within each role.
 
-    created     when the run was made, in Unix seconds
-    argv        what each rank executes, in `code/`; a job's shell command stands behind `bash -c`
-    launcher    what starts the ranks, by its name in plan/launchers.py: "direct", each node's agent itself, or what the
-                agent starts in their place; "batch": the first node runs `argv` once, a batch script whose `srun`
-                starts the ranks
-    options     what the launcher is told beside: its own business
-    ports       what else each node is to find free ports for: "rank", one for each of its ranks, "node", one, or ""
-    leaders     the ranks that a run is over with, once all of them have ended with 0: the others, which would wait for
-                ever, are then ended. None: it is over once all ranks have ended
-    lingering   roles whose ranks are given the grace to end by themselves before that
+    created     time at which the run was created, in Unix seconds
+    argv        command that each rank executes, in `code/`; a job's shell command follows `bash -c`
+    launcher    the launcher that starts the ranks, by its name in plan/launchers.py: "direct", each node's agent
+                itself, or a program that the agent starts for it; "batch": the first node runs `argv` once, a batch
+                script whose `srun` starts the ranks
+    options     further options, which only the launcher interprets
+    ports       further free ports that each node must find: "rank", one for each of its ranks, "node", one, or ""
+    leaders     ranks that end the run once all of them have ended with 0: the others, which would wait for ever,
+                are then stopped; empty: the run ends once all ranks have ended
+    lingering   roles whose ranks get the grace period to end by themselves before that
     environment the job's own variables and its inputs' exact values; they win over every convention
-    bind        "node": each agent shares out the CPUs that it may use among its ranks; "none": they are left alone
+    bind        "node": each agent divides the CPUs that it may use among its ranks; "none": CPUs are not assigned
     grace       seconds between TERM and KILL
     silence     seconds without a sign of life after which a node counts as lost
-    hang_timeout  seconds of idleness after which the ranks that are left, others having ended with 0, hang; 0: never
-    watchdog_timeout  seconds without a sign of life of any rank after which the run is looked at; 0: never
-    watchdog_action   "report" or "stop": what is done about a run that hangs
+    hang_timeout  seconds of idleness after which the remaining ranks count as hanging, if others ended with 0;
+                0: never
+    watchdog_timeout  seconds without a sign of life of any rank after which the run is examined; 0: never
+    watchdog_action   "report" or "stop": the reaction to a run that hangs
     timeout     seconds after which the run is stopped (limits.timeout), or None
     path        directories put first on PATH
-    named       directories and files that ranks execute or load by the name that the submitting machine has for them
+    named       directories and files that ranks execute or load by their names on the submitting machine
     library_path  directories put first on LD_LIBRARY_PATH
-    activated   what the job's environment sets: lower than every convention, and null takes one away
-    interpreter  what runs the agents, where the job's environment has a Python; None: the compute's own
+    activated   variables of the job's environment, with less priority than every convention; null unsets one
+    interpreter  the interpreter for the agents, if the job's environment has a Python; None: the compute's own
     umask       the run directory's
     ranks_umask the ranks', which is that of the shell that submits; None, in older plans: `umask`
-    gpus        of each node, where they are known
-    kept        names of the cluster's own variables that ranks see as the node has them: its real job id, say
+    gpus        number of GPUs of each node, where it is known
+    kept        names of the cluster's own variables that ranks see as the node has them, such as its real job id
     setup       shell lines to execute once before the agents start, in order
-    array       the run's place among those that were submitted with it; None: it was submitted alone
-    batch       what the launcher "batch" needs
+    array       the run's position among those that were submitted with it; None: it was submitted alone
+    batch       settings of the launcher "batch"
     python      the program that torchrun is a module of
-    rdzv_endpoint  HOST or HOST:PORT where torchrun meets; None: on the head, at the run's own port
-    shielded    INT, which the cluster sends to all processes of a task that it cancels, is for the agent alone
-    errands     agents look for commands to execute beside the ranks: no other way leads to their nodes
-    local       what each node gets ready on its own disk before its ranks start; None: nothing
-    step        further words for what starts the agents on a scheduler's nodes
-    data_parallel  "split" or "scale": ranks load what makes one training of a script for one process; None: nothing
+    rdzv_endpoint  HOST or HOST:PORT of torchrun's rendezvous; None: on the head, at the run's own port
+    shielded    whether INT, which the cluster sends to all processes of a task that it cancels, is for the agent
+                alone
+    `errands`   whether agents look for commands to execute next to the ranks, as no other way leads to their nodes
+    local       preparation of each node's own disk before its ranks start; None: nothing
+    step        further words for the program that starts the agents on a scheduler's nodes
+    data_parallel  "split" or "scale": ranks load the code that makes one training of a script for one process;
+                None: nothing
     inrank      packages of `inrank/` that ranks load as they start, and with torch, in this order
-    rehearsal   what a rehearsal has in place of a cluster; None: the run is none
-    secrets     names of the job's variables that are secrets, which only its ranks are to have
-    strict      what else would be a warning beside a success is a failure
-    metrics     agents sample what the ranks use, and MLflow in the ranks keeps what it logs in the run
-    labels      what people sort runs by: `experiment_name`, `description`, `tags`, those that the job says
-    services    by name, what the first node starts beside its ranks for people to look at: TensorBoard, JupyterLab
-    terminal    its only rank has the terminal, or the streams, of whoever submits, in place of a log
-    shm_bytes   how much shared memory the job wants on each node; None: it does not say
+    rehearsal   the settings of a rehearsal, which replaces a cluster; None: the run is none
+    secrets     names of the job's variables that are secrets, which only its ranks may have
+    strict      whether a problem that would be only a warning of a successful run is a failure
+    metrics     whether agents sample what the ranks use, and MLflow in the ranks stores its logs in the run
+    labels      labels by which people sort runs: `experiment_name`, `description`, `tags`, those that the job sets
+    services    by name, programs that the first node starts next to its ranks for people: TensorBoard, JupyterLab
+    terminal    whether its only rank gets the terminal, or the streams, of the submitting process, instead of a log
+    shm_bytes   bytes of shared memory that the job wants on each node; None: it does not set them
     debugger    the rank that waits for a debugger; None: none does
-    notify      the command that the head's agent tells of the attempt's start, failure and end; "": none
-    start       how a node's ranks start
-    hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: it is whole
+    notify      the command that the head's agent notifies of the attempt's start, failure and end; "": none
+    start       the way in which a node's ranks start
+    hidden      keys of this plan that are masked, since they hold secrets (plan/secrets_file.py); empty: none
     """
 
     run_id: str
@@ -202,17 +209,17 @@ class Plan(NamedTuple):
 
     @property
     def spare(self) -> int:
-        """How many nodes the run can lose and go on."""
+        """The number of nodes that the run can lose and still continue."""
         return len(self.nodes) - int(self.options.get("min_nodes", len(self.nodes)))
 
     @property
     def agents(self) -> tuple[NodePlan, ...]:
-        """The nodes that have an agent: all, but the first alone where a batch script's `srun` starts the ranks."""
+        """The nodes that have an agent: all, or only the first if a batch script's `srun` starts the ranks."""
         return self.nodes if self.batch is None else self.nodes[:1]
 
     @property
     def prepares_nodes(self) -> bool:
-        """Whether nodes have something to do before their ranks start."""
+        """Flag for whether nodes have a task to do before their ranks start."""
         return self.local is not None or "check" in self.options or bool(self.start.modules)
 
     def to_json(self) -> str:
@@ -223,7 +230,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Raises ValueError for a plan of another version, or one that is not a plan."""
+        """Parse a plan. Raise ValueError for a plan of another version, or a text that is no plan."""
         try:
             return cls.from_value(json.loads(text))
         except RecursionError:
@@ -231,7 +238,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def from_value(cls, value: Any) -> Plan:
-        """Return the plan that a value from JSON holds. Raises as `from_json`."""
+        """Return the plan in a value from JSON. Raise ValueError as `from_json` does."""
         require_version(value, PLAN_VERSION, "plan")
         try:
             plan = tuple_of(cls, {**value, "nodes": (), "local": None})
@@ -241,7 +248,7 @@ class Plan(NamedTuple):
 
 
 def _parse_nodes(value: Any) -> tuple[NodePlan, ...]:
-    """Return the nodes of a plan: JSON holds of each its ranks alone."""
+    """Return the nodes of a plan. JSON contains only the ranks of each node."""
     ranks_of_nodes = (tuple(tuple_of(RankPlan, rank) for rank in ranks) for ranks in value)
     return tuple(NodePlan(node_rank, ranks) for node_rank, ranks in enumerate(ranks_of_nodes))
 
@@ -255,12 +262,12 @@ def _parse_node_disk(value: Any) -> NodeDiskPlan | None:
 
 
 class BatchPlan(NamedTuple):
-    """The first node runs the script once; the script's `srun` starts the ranks.
+    """The settings of a batch script. The first node runs the script once, and the script's `srun` starts the ranks.
 
-    hosts      the names of the virtual nodes; none inside a real allocation, whose environment is left alone
-    variables  what sbatch would set for the script, on virtual nodes
-    cpus       of each virtual node: steps that run at the same time share them
-    indices    the job array's; none for a script that is no array
+    hosts      the names of the virtual nodes; none inside a real allocation, whose environment is not changed
+    variables  variables that sbatch would set for the script, on virtual nodes
+    cpus       number of CPUs of each virtual node: steps that run at the same time share them
+    indices    the job array's indices; none for a script that is no array
     """
 
     hosts: tuple[str, ...] = ()
@@ -274,7 +281,7 @@ class BatchPlan(NamedTuple):
 
 
 def node_major_layout(nodes: int, processes: int, role: str = "worker") -> tuple[NodePlan, ...]:
-    """Equal nodes: node 0 has ranks 0 to processes - 1, node 1 the next ones, and so on."""
+    """Return equal nodes: node 0 has ranks 0 to processes - 1, node 1 the next ones, and so on."""
     return tuple(
         NodePlan(
             node_rank,

@@ -1,7 +1,8 @@
-"""The environment of a rank: what its node has, without what an outer allocation or shell left behind, and what the
-rank is given.
+"""The environment of a rank: that of its node, without the variables that an outer allocation or shell has left, and
+with the rank's own variables.
 
-Of the variables that ranks are given, those left behind are removed first, so that no rank sees two truths.
+All variables that ranks get are first removed from the node's environment, so that no rank sees two values of one fact.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -22,7 +23,7 @@ _SCRUBBED = frozenset(variable.name for variable in VARIABLES) | {
     "OMPI_UNIVERSE_SIZE", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX", "PMI_RANK",
 }  # fmt: skip
 _LEAST_INTEROP = 2
-"""The least number of these threads. TensorFlow takes one on a single CPU: then a worker that reads a parameter server
+"""Minimum number of these threads. TensorFlow uses one on a single CPU: then a worker that reads a parameter server
 would wait for itself."""
 
 MLFLOW_URI = "MLFLOW_TRACKING_URI"
@@ -32,7 +33,7 @@ _KEPT = frozenset(("WORLDSIZE_HOME", "WORLDSIZE_SITE_CONFIG"))
 
 
 def scrub(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without what an outer launcher or allocation set for ranks and schedulers."""
+    """Return `environ` without the variables that an outer launcher or allocation set for ranks and schedulers."""
     return {
         name: value
         for name, value in environ.items()
@@ -41,26 +42,27 @@ def scrub(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def scrub_rules() -> dict[str, list[str]]:
-    """Return the rules of `scrub`, as JSON can hold them: for a program on a node that cannot import worldsize."""
+    """Return the rules of `scrub`, in a form that JSON can represent, for a program on a node that cannot import
+    worldsize."""
     return {"names": sorted(_SCRUBBED), "prefixes": list(_SCRUBBED_PREFIXES), "kept": sorted(_KEPT)}
 
 
 def active_conventions(plan: Plan) -> tuple[str, ...]:
-    """Return the conventions whose rows hold: worldsize's own and the framework's always, the others as the plan
-    asks."""
+    """Return the conventions whose rows apply: worldsize's own and the framework's always, the others as the plan
+    requests."""
     own = ("worldsize", "torch") if plan.data_parallel else ("worldsize",)
     return (*own, plan.framework, *(plan.conventions or CONVENTIONS))
 
 
 def convention_variables(context: RankContext) -> dict[str, str]:
-    """Return the variables that the table gives one rank."""
+    """Return the variables that the table defines for one rank."""
     wanted = active_conventions(context.plan)
     rows = ((row.name, row.value(context)) for row in VARIABLES if row.convention in wanted)
     return {name: str(value) for name, value in rows if value is not None}
 
 
 def array_variables(plan: Plan) -> dict[str, str]:
-    """Return the variables of an element that are the same for all its ranks: what a run needs to do the same without
+    """Return the variables of an element that are the same for all its ranks. A run needs them to do the same without
     its array."""
     node = plan.nodes[0]
     context = RankContext(plan, RendezvousResult("", 0, ()), node, node.ranks[0], "", "")
@@ -70,18 +72,18 @@ def array_variables(plan: Plan) -> dict[str, str]:
 
 
 def rank_environment(context: RankContext, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
-    """Return the whole environment of one rank, lowest to highest: what the node has (scrubbed), what the job's
-    environment activates, worldsize's conventions, the job's own variables.
+    """Return the whole environment of one rank, lowest to highest: that of the node (scrubbed), the variables that the
+    job's environment activates, worldsize's conventions, the job's own variables.
 
-    `threads` becomes OMP_NUM_THREADS, and what TensorFlow has in its place, unless the node's environment or the job
-    names one.
+    `threads` becomes OMP_NUM_THREADS, and TensorFlow's variables for it, unless the node's environment or the job sets
+    them.
     """
     environment = scrub(inherited)
     activate_environment(environment, context.plan)
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.setdefault("OMP_NUM_THREADS", str(threads))
     if context.plan.data_parallel:
-        environment.setdefault("PYTHONHASHSEED", "0")  # so that sets of texts have one order on all ranks
+        environment.setdefault("PYTHONHASHSEED", "0")  # so that sets of texts have the same order on all ranks
     if context.plan.framework == "tensorflow":
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
         environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(_LEAST_INTEROP, threads)))
@@ -98,8 +100,9 @@ def rank_environment(context: RankContext, inherited: Mapping[str, str], threads
 
 
 def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str], run_dir: str) -> None:
-    """Have MLflow keep its runs in the run directory, unless it was told another place. That of a run which this one is
-    started in is none: it was told to that run's ranks. MLflow 3 refuses files without the second variable."""
+    """Make MLflow store its runs in the run directory, unless another place is set. The place of an outer run, in which
+    this one is started, does not count, since it was set for that run's ranks. MLflow 3 refuses files without the
+    second variable."""
     outer = inherited.get("WORLDSIZE_RUN_DIR")
     if environment.get(MLFLOW_URI) in (None, mlflow_place(outer) if outer else None):
         environment[MLFLOW_URI] = mlflow_place(run_dir)
@@ -107,13 +110,13 @@ def _set_mlflow_place(environment: dict[str, str], inherited: Mapping[str, str],
 
 
 def mlflow_place(run_dir: str) -> str:
-    """Where MLflow in a run's ranks keeps what it logs, as a URI."""
+    """Return the URI at which MLflow in a run's ranks stores its logs."""
     path = os.fsencode(run_dir + "/mlruns")
     return "file://" + "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path)
 
 
 def activate_environment(environment: dict[str, str], plan: Plan) -> None:
-    """Put in force what the job's environment brings; its programs are found by the plan's `path`."""
+    """Apply the variables of the job's environment. Its programs are found by the plan's `path`."""
     for name, value in plan.activated.items():
         if value is None:
             environment.pop(name, None)
@@ -125,9 +128,9 @@ def activate_environment(environment: dict[str, str], plan: Plan) -> None:
 
 
 def _own_device(visible: str | None, gpus: int | None, local_rank: int) -> str:
-    """One of the devices that the node was given, which are not always 0, 1, …; none where it was given none.
+    """Return one of the devices that the node may use, which are not always 0, 1, …; "" if it may use none.
 
-    Ranks that share devices take turns.
+    Devices are assigned to ranks in turn, so ranks may share them.
     """
     if visible is None:
         return str(local_rank if gpus is None else local_rank % gpus) if gpus != 0 else ""

@@ -1,6 +1,7 @@
-"""What a rank can find in its environment: every launcher's convention at once, as one table.
+"""The variables in a rank's environment: every launcher's convention at once, as one table.
 
 A script written for torchrun, Azure ML, `srun`, `mpirun` or HPC Pack finds the variables that it knows.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -14,12 +15,12 @@ from worldsize.plan.launchers import launcher_facts
 from worldsize.plan.plan import ArrayElement, NodePlan, Plan, RankPlan
 
 LOOPBACK = "127.0.0.1"
-"""The address of the head of a run whose nodes are all this machine."""
+"""Address of the head of a run whose nodes are all on this machine."""
 
 
 class Host(NamedTuple):
-    """A node. Where the plan asks for ports: the `address` where others reach it, and the `ports` that it found
-    free."""
+    """A node. If the plan requests ports, `address` is where other nodes reach it, and `ports` are the free ports that
+    it found."""
 
     name: str
     cores: int
@@ -28,13 +29,13 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Host:
-        """Return the host that JSON's list holds."""
+        """Return the host in a list from JSON."""
         name, cores, address, ports = fields
         return cls(str(name), int(cores), str(address), tuple(map(int, ports)))
 
 
 class RendezvousResult(NamedTuple):
-    """What only the started nodes know: which of them is the head, where it listens, and who the others are."""
+    """The facts that only the started nodes know: the address and port of the head, and all hosts."""
 
     address: str
     port: int
@@ -51,8 +52,8 @@ class RankContext(NamedTuple):
 
     @property
     def job_number(self) -> int:
-        """An integer id, for conventions that want one: the second in which the run was made, and one more for each
-        element of an array."""
+        """An integer id, for conventions that need one: the second in which the run was created, plus the number of the
+        element in an array."""
         return int(self.plan.created) + (self.array.element if self.array else 0)
 
     @property
@@ -61,8 +62,8 @@ class RankContext(NamedTuple):
 
     @property
     def role_ranks(self) -> int:
-        """How many ranks the role has, by its last rank's index: hundreds of agents that each count all ranks would
-        copy the plan's memory."""
+        """The number of ranks of the role, from the index of its last rank. If hundreds of agents each counted all
+        ranks, they would copy the plan's memory."""
         backwards = (rank for node in reversed(self.plan.nodes) for rank in reversed(node.ranks))
         return next(rank.role_index for rank in backwards if rank.role == self.rank.role) + 1
 
@@ -79,11 +80,11 @@ class RankContext(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """One row: `value` gives None where the variable does not apply (and is then not set).
+    """A row of the table. `value` returns None if the variable does not apply (and is then not set).
 
-    `scope`: what the value is. "rank", "local rank", "node rank": the number of the rank, within its node, of its
-    node. "world", "local world", "nodes": how many ranks there are, on its node, how many nodes. Anything else is the
-    same for all ranks of the "run", of a "node" or of a "role", is the run's place in its "array", or is the rank's
+    `scope` is the kind of the value. "rank", "local rank", "node rank": the number of the rank, within its node, of its
+    node. "world", "local world", "nodes": the number of ranks, of ranks on its node, of nodes. All other values are the
+    same for all ranks of the "run", of a "node" or of a "role", or are the run's place in its "array", or the rank's
     "own".
     """
 
@@ -95,19 +96,19 @@ class Variable(NamedTuple):
 
 
 def _gloo_controller(context: RankContext) -> object:
-    """How Horovod's ranks find each other: under mpirun, a Horovod that was built with MPI uses that, and one without
-    finds them by gloo."""
+    """Return the library by which Horovod's ranks find each other. Under mpirun it is None: a Horovod that was built
+    with MPI then uses MPI, and one without it uses gloo."""
     return launcher_facts(context.plan.launcher).horovod_library
 
 
 def is_slurm_meant(plan: Plan) -> bool:
-    """Return whether programs may take what looks like Slurm for it: on Slurm itself, whose own job id ranks see, in a
-    batch script, and where the job names the convention."""
+    """Return whether programs may treat what looks like Slurm as Slurm: on Slurm itself, whose own job id ranks see, in
+    a batch script, and if the job names the convention."""
     return "SLURM_JOB_ID" in plan.kept or plan.batch is not None or "slurm" in plan.conventions
 
 
 def has_hostfile(plan: Plan) -> bool:
-    """Return whether the ranks, or what starts them, find the nodes listed in a file."""
+    """Return whether the ranks, or their launcher, find the nodes listed in a file."""
     return plan.framework in _HOSTFILE_FRAMEWORKS or launcher_facts(plan.launcher).hostfile
 
 
@@ -126,7 +127,7 @@ def _number_row(name: str, convention: str, scope: str, meaning: str) -> Variabl
 
 
 def _framework_row(name: str, framework: str, scope: str, meaning: str, function: str) -> Variable:
-    """Return a row whose value a function of the frameworks' wing computes, for plans of this framework alone."""
+    """Return a row whose value is computed by a function of the frameworks' wing, for plans of this framework alone."""
 
     def value(context: RankContext) -> object:
         from worldsize.registry import load_module
@@ -218,7 +219,7 @@ VARIABLES: tuple[Variable, ...] = (
     _number_row("SLURM_STEP_NUM_NODES", "slurm", "nodes", "nodes in all"),
     _number_row("SLURM_NTASKS_PER_NODE", "slurm", "local world", "ranks on this node"),
     Variable("SLURM_GPUS_ON_NODE", "slurm", "node", "GPUs of this node, where their number is known",
-             lambda c: (c.plan.rehearsal or c.plan).gpus or None),  # Slurm does not set it where a node gives none
+             lambda c: (c.plan.rehearsal or c.plan).gpus or None),  # Slurm does not set it if the node has none
     Variable("SLURM_STEP_NODELIST", "slurm", "run", "the nodes, by comma",
              lambda c: ",".join(h.name for h in c.world.hosts)),
     Variable("SLURMD_NODENAME", "slurm", "node", "this node's name", lambda c: c.world.hosts[c.node.node_rank].name),
@@ -267,27 +268,28 @@ VARIABLES: tuple[Variable, ...] = (
 )  # fmt: skip
 
 CONVENTIONS = ("torch", "azureml", "slurm", "openmpi", "jax", "hpcpack")
-"""In force unless the job narrows them. The table's other rows are a framework's: in force where the plan names it."""
+"""Conventions that apply unless the job restricts them. The table's other rows belong to a framework, and apply if the
+plan names it."""
 
 ON_SLURM_ALONE = ("SLURM_JOBID",)
-"""Variables by which a framework believes in a Slurm that is not there: they are set where `is_slurm_meant`. Each has a
+"""Variables that make a framework assume a Slurm that does not exist. They are set only if `is_slurm_meant`. Each has a
 test in tests/frameworks/conventions that fails with it.
 
-SLURM_JOBID  With it, Open MPI's mpirun asks Slurm for its nodes: in a rank's script it started nothing and failed with
-             "unable to find SLURM_NODELIST" (test_mpirun_in_ranks.py).
+SLURM_JOBID  With it, Open MPI's mpirun queries Slurm for its nodes: in a rank's script it started nothing and
+             failed with "unable to find SLURM_NODELIST" (test_mpirun_in_ranks.py).
 
-By SLURM_JOB_ID Lightning logs to version_<job id> (test_lightning_ranks.py). It stays, since plain ranks of JAX find
-their place by it: SLURM_JOB_NAME says instead that there is no batch job. By Lightning's own rule a session of that
-name is none, and nothing else that was tried reads it.
+SLURM_JOB_ID makes Lightning log to version_<job id> (test_lightning_ranks.py). It is kept, since plain ranks of JAX
+find their place by it. Instead, SLURM_JOB_NAME shows that there is no batch job. By Lightning's own rule a session of
+that name is no batch job, and no other program that was tried reads it.
 """
 
 
 def variable_names(*scopes: str) -> tuple[str, ...]:
-    """The variables of all conventions whose values are of these scopes."""
+    """Return the variables of all conventions whose values have one of these scopes."""
     return tuple(variable.name for variable in VARIABLES if variable.scope in scopes)
 
 
 def convention_prefix(convention: str) -> str:
-    """Return the common beginning of the names of a convention's variables; empty where there is none."""
+    """Return the common prefix of the names of a convention's variables; "" if there is none."""
     names = [variable.name for variable in VARIABLES if variable.convention == convention]
     return os.path.commonprefix(names)  # noqa: RUF071  names, not paths

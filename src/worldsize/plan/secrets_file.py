@@ -1,8 +1,9 @@
 """The secrets of a run's plan, in a file that only its owner reads and that is removed when the run is final.
 
-secrets.json    {KEY: VALUE}: the keys of plan.json that have secrets in them, as they are; plan.json has them masked
+secrets.json    {KEY: VALUE}: the keys of plan.json with secrets in them, unmasked; in plan.json they are masked
 
-The file lies in the run's directory, or for all elements of an array in the array's.
+The file is in the run's directory, or, for all elements of an array, in the array's.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -21,25 +22,25 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 VARIABLES = frozenset(("environment", "activated"))
-"""The keys of a plan that hold variables: their values are read anew where the secrets are gone."""
+"""Keys of a plan that contain variables. Their values are read again if the secrets are gone."""
 
 
 def read_unmasked_plan(paths: RunPaths) -> Plan:
-    """Return the plan with its secrets, for whoever starts ranks. Raises OSError, ValueError; UsageError as
-    `with_secrets`."""
+    """Return the plan with its secrets, for a process that starts ranks. Raise UsageError as `with_secrets` does. Raise
+    OSError or ValueError."""
     return with_secrets(read_masked_plan(paths), paths)
 
 
 def read_masked_plan(paths: RunPaths) -> Plan:
-    """Return the plan without its secrets. Raises OSError, ValueError."""
+    """Return the plan without its secrets. Raise OSError or ValueError."""
     return Plan.from_json(read_file(paths.plan).decode("utf-8"))
 
 
 def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.environ) -> Plan:
-    """`plan` with what is hidden in it. A job that was submitted by hand has no file of secrets: its variables are
-    taken from `environ`.
+    """Return `plan` with its masked values restored. A job that was submitted by hand has no file of secrets; its
+    variables are read from `environ`.
 
-    Raises OSError, ValueError; UsageError where secrets are gone.
+    Raise UsageError if the secrets are gone. Raise OSError or ValueError.
     """
     if not plan.hidden:
         return plan
@@ -54,15 +55,15 @@ def with_secrets(plan: Plan, paths: RunPaths, environ: Mapping[str, str] = os.en
 
 
 def masked_variables(plan: Plan) -> list[str]:
-    """The names of the variables whose values are hidden."""
+    """Return the names of the variables whose values are masked."""
     from worldsize.trust.secrets import MASK
 
     return [name for key in sorted(VARIABLES) for name, value in getattr(plan, key).items() if value and MASK in value]
 
 
 def plan_secret_values(plan: Plan) -> list[str]:
-    """Return the plan's values that are secrets by their names, wherever else they stand: of variables, and of inputs,
-    which are some."""
+    """Return the plan's values that are secrets by their names: of variables, and of inputs, some of which are
+    variables. Callers mask them wherever else they occur."""
     from worldsize.trust.secrets import secret_values
 
     activated = {name: value for name, value in plan.activated.items() if value}
@@ -71,7 +72,8 @@ def plan_secret_values(plan: Plan) -> list[str]:
 
 
 def unmasked_variables(plan: Plan, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan's keys with hidden variables, these as in `environ`, which has all of `masked_variables`."""
+    """Return the plan's keys with masked variables, with their values from `environ`, which contains all of
+    `masked_variables`."""
     names = masked_variables(plan)
     return {
         key: {name: environ[name] if name in names else value for name, value in getattr(plan, key).items()}
@@ -84,20 +86,21 @@ def secrets_file(paths: RunPaths) -> str:
 
 
 def read_secrets(paths: RunPaths) -> Mapping[str, Any] | None:
-    """Return the run's own secrets, else its array's; None where there are none (any more). DamagedRun, OSError."""
+    """Return the run's own secrets, else its array's; None if there are none (any more). Raise DamagedRun if the file
+    cannot be understood. Raise OSError."""
     own = read_record(secrets_file(paths), dict)
     place = array_of(paths)
     return own if own is not None or place is None else read_record(secrets_file(RunPaths(place[0])), dict)
 
 
 def write_secrets(paths: RunPaths, secrets: Mapping[str, Any]) -> None:
-    """Write the run's secrets, for their owner alone. Raises OSError."""
+    """Write the run's secrets, readable only by their owner. Raise OSError."""
     write_json(secrets_file(paths), secrets, private=True)
 
 
 def write_result(paths: RunPaths, result: Mapping[str, Any], reserved: str = "") -> bool:
-    """Write how a run, or an array, has ended, by `write_once`. Its secrets are needed no more, and are removed before
-    anybody can read that it has ended."""
+    """Write the final state of a run, or an array, by `write_once`, and return its result. The secrets are no longer
+    needed. They are removed before any process can read that the run has ended."""
     remove_secrets(paths)
     return write_once(paths.result, result, reserved)
 

@@ -1,4 +1,5 @@
-"""What runs before the ranks: modules to load, shell lines of the job and of the compute. Pure.
+"""Commands that run before the ranks: modules to load, shell lines of the job and of the compute. All functions are
+pure.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,19 +13,19 @@ from worldsize.common.atomic_files import read_if_possible
 
 FAILED_MARK = "worldsize: setup failed"
 ATTEMPT_MARK = "worldsize: attempt "
-"""What a batch script that is started again writes in its log before all else."""
+"""Text that a batch script writes first to its log when it is started again."""
 STEP_SUFFIX = ".step"
-"""The end of the name, after that of a log of setup, of the file that tells which line is being executed."""
+"""Suffix of the file that names the line being executed, after the name of the log of setup."""
 NO_RUN_EXIT_CODE = 73
-"""The exit code, in place of an agent's, of a node that does not see the run directory, or may not write there."""
+"""Exit code, instead of an agent's, of a node that does not see the run directory, or may not write there."""
 REPLACEABLE_EXIT_CODE = 74
-"""The same for a node on which somebody else could replace a program that the ranks execute."""
+"""Exit code, instead of an agent's, of a node on which another user could replace a program that the ranks execute."""
 MODULE_LINES = (
     "type module >/dev/null 2>&1 || for init in /etc/profile.d/{lmod,z00_lmod,modules}.sh; do",
     '    [ -r "$init" ] && . "$init"',
     "done",
 )
-"""Lines of bash that define `module` as a login shell would have it, where nothing has done so."""
+"""Lines of bash that define `module` as in a login shell, if it is not defined yet."""
 
 
 _LINES = "WORLDSIZE_LINES"
@@ -32,8 +33,8 @@ _EVALUATE = f'eval "unset {_LINES}\n${_LINES}"'
 
 
 def bash_command(lines: Sequence[str], words: Sequence[str] = ()) -> tuple[list[str], dict[str, str]]:
-    """Return the command line of a bash that executes these lines, with `words` as its arguments, and the variable in
-    which it finds the lines. Everybody on the machine can read a command line, and lines may set secrets."""
+    """Return the command line of a bash that executes these lines, with `words` as its arguments, and the variable from
+    which it reads the lines. All users of the machine can read a command line, and lines may set secrets."""
     return ["bash", "-c", _EVALUATE, "bash", *words], {_LINES: "\n".join(lines)}
 
 
@@ -44,9 +45,9 @@ def module_line(module: str) -> str:
 def setup_lines(
     commands: Sequence[str], log: str = "batch.log", secrets: Collection[str] = (), umask: int | None = None
 ) -> list[str]:
-    """Lines of bash that execute `commands` in `$RUN/code`. They end at the first command that fails, and say which it
-    was, without the values `secrets`. The commands have the `umask`; None: the shell's. A file beside the `log` names
-    the command that is being executed, and is removed once all have been."""
+    """Return lines of bash that execute `commands` in `$RUN/code`. They end at the first command that fails, and print
+    it without the values `secrets`. The commands have the `umask`; None: the shell's. A file next to the `log` names
+    the current command, and is removed once all have been executed."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = [mask_text(mask_values(each, secrets)).split("\n")[0] for each in commands]
@@ -64,13 +65,12 @@ def setup_lines(
 
 
 def failed_step(line: str) -> str:
-    """What a line of a log says of a setup line that failed, after whatever that line printed last; "" where it says
-    nothing."""
+    """Return the report of a failed setup line in a line of a log, which may begin with the last output of that setup
+    line; "" if there is none."""
     _, found, what = line.partition(FAILED_MARK)
     return found[len("worldsize: ") :] + what
 
 
 def current_step(log: str) -> str:
-    """Return the line of setup that prints to `log` now, or did when its shell ended; "" where all have been
-    executed."""
+    """Return the line of setup that prints to `log` now, or did when its shell ended; "" if all have been executed."""
     return read_if_possible(log + STEP_SUFFIX).decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""Time limits: as Slurm writes them, and what a scheduler is asked for.
+"""Time limits: parsers of Slurm's notation, and the limit that is passed to a scheduler.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,7 +13,7 @@ _MARGIN = 60.0
 
 def limit_seconds(text: str | None) -> float | None:
     """Return the seconds of `30` (minutes), `30:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; None for no limit.
-    Raises ValueError."""
+    Raise ValueError if the text is no time limit."""
     value = (text or "").strip()
     if value.lower() in ("", "0", "-1", "infinite", "unlimited"):
         return None
@@ -29,7 +29,8 @@ def limit_seconds(text: str | None) -> float | None:
 
 
 def known_limit_seconds(text: str | None) -> float | None:
-    """As `limit_seconds`; also None for what is not a time limit, which Slurm itself reports."""
+    """Return the seconds of a time limit as `limit_seconds` does; None also for a text that is no time limit, which
+    Slurm itself reports."""
     try:
         return limit_seconds(text)
     except ValueError:
@@ -37,6 +38,6 @@ def known_limit_seconds(text: str | None) -> float | None:
 
 
 def scheduler_seconds(plan: Plan) -> float | None:
-    """Return the limit that a scheduler gets for a run; None for none. It comes so long after the run's own that the
-    agent ends the run in time, and reports it."""
+    """Return the limit that a scheduler gets for a run, in seconds; None if there is none. It is later than the run's
+    own, so that the agent can end the run in time and report it."""
     return None if plan.timeout is None else plan.timeout + plan.grace + _MARGIN

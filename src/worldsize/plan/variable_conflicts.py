@@ -1,4 +1,4 @@
-"""Rank variables that a job sets against its plan.
+"""Rank variables that a job sets to values that contradict its plan.
 
 Standard library only (Python >= 3.8).
 """
@@ -20,18 +20,19 @@ _NOT_SET_HERE: Mapping[str, tuple[str, ...]] = {
         "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_", "HOROVOD_CROSS_",
     ),
 }  # fmt: skip
-"""How a convention's rank variables begin that the table leaves unset: no one value is right for all."""
+"""Prefixes of a convention's rank variables that the table does not set, because no single value is right for all."""
 
 UNSET = "unset"
 _FREE = ("TORCHELASTIC_ERROR_FILE", "SLURM_JOB_NAME")
-"""Rank variables that contradict no plan: a job may name another file, or itself."""
+"""Rank variables that contradict no plan. A job may name another file, or itself."""
 
 
 def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the rank variables that a job sets against the plan: (name, what it will be) for each.
+    """Return the rank variables that a job sets against the plan, each as (name, value by the plan).
 
-    The plan sets a variable only where its convention is in force and the variable applies; a job may repeat a value
-    that is equal for all ranks. What the convention's own launcher would set and the table does not is `UNSET`.
+    The plan sets a variable only if its convention applies and the variable has a value. A job may repeat a value that
+    is equal for all ranks. A variable that the convention's own launcher would set, and the table does not, has the
+    value `UNSET`.
     """
     wanted_rows = active_conventions(plan)
     unknown = RendezvousResult("\0", -1, tuple(Host("\0", -1, "\0", (-1,) * len(node.ranks)) for node in plan.nodes))
@@ -51,7 +52,7 @@ def contradictions(plan: Plan, wanted: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_for_ranks(name: str, rows: Sequence[str], world_size: int) -> bool:
-    """Return whether a variable that is in none of these rows tells a rank its place. TF_CONFIG does if there are
+    """Return whether a variable that is in none of these rows contains a rank's place. TF_CONFIG does if there are
     several ranks."""
     if any(variable.name == name for variable in VARIABLES if variable.convention in rows):
         return False

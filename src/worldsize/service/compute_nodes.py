@@ -1,4 +1,4 @@
-"""The nodes of a compute, and commands on nodes of their own; the wing `node_commands` carries them out."""
+"""The nodes of a compute, and commands on nodes allocated for them, which the wing `node_commands` executes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NODES_HINT = "`worldsize nodes --all` gives the reason"
 
 
 def require_node_listing(compute: Compute) -> HasNodes:
-    """Return the same compute. UsageError for one that does not know its nodes."""
+    """Return the same compute. Raise UsageError if it cannot list its nodes."""
     if "nodes" not in compute.capabilities:
         raise UsageError(f"compute {compute.name} does not list its nodes")
     return cast(HasNodes, compute)
 
 
 def default_nodes(compute: Compute) -> list[ComputeNode]:
-    """Return the nodes that a run goes to by default. UsageError where the compute does not know them."""
+    """Return the nodes that a run uses by default. Raise UsageError if the compute cannot list its nodes."""
     nodes = require_node_listing(compute).nodes()
     return [node for node in nodes if node.default_groups] or nodes
 
 
 def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
-    """Return the names of those nodes that a run can go to. UsageError where there are none."""
+    """Return the names of those nodes that a run can use. Raise UsageError if there are none."""
     names = tuple(node.name for node in nodes if node.usable)
     if not names:
         raise UsageError(f"compute {compute} has no usable node", None, NODES_HINT)
@@ -35,15 +35,15 @@ def usable_names(nodes: Sequence[ComputeNode], compute: str) -> tuple[str, ...]:
 
 
 def usable_nodes(compute: Compute) -> tuple[tuple[str, ...], int]:
-    """Return the names of the nodes that a run goes to by default, and how many of those it cannot go to now.
-    UsageError where there are none."""
+    """Return the names of the nodes that a run uses by default, and the number of those that it cannot use now. Raise
+    UsageError if there are none."""
     nodes = default_nodes(compute)
     names = usable_names(nodes, compute.name)
     return names, len(nodes) - len(names)
 
 
 def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
-    """Return a row of this id for each of the nodes that a run cannot go to, which are not looked at."""
+    """Return a row with the id `name` for each of the nodes that a run cannot use, which are not checked."""
     return [
         CheckRow(node.name, name, "left out", node.reason or node.state, WARNING, NODES_HINT)
         for node in nodes
@@ -52,7 +52,7 @@ def left_out_rows(nodes: Sequence[ComputeNode], name: str) -> list[CheckRow]:
 
 
 def left_out_notice(left_out: int) -> str:
-    """That so many nodes cannot be used."""
+    """Return the notice that `left_out` nodes cannot be used."""
     said = "1 node is" if left_out == 1 else f"{left_out} nodes are"
     return f"{said} left out: {NODES_HINT}"
 
@@ -67,8 +67,9 @@ def execute_on_own_nodes(
     variables: Mapping[str, str] = {},
     named: Sequence[str] = (),
 ) -> NodeCommandStream:
-    """On `count` nodes of its own, those of these `names` where they are said, with `variables`; `limit` seconds are
-    what it is meant to take. Nodes are to see what is `named` as this machine does."""
+    """Execute a command on `count` nodes allocated for it, with `variables`, and return its stream. If `names` are
+    given, these nodes are used. `limit` is the expected run time in seconds. Nodes must see the paths `named` as this
+    machine does. Raise UsageError if the compute cannot execute commands on its nodes."""
     hosts = dict(enumerate(names))
     command = NodeCommand(
         tuple(argv), tuple(range(count)), cwd, hosts=hosts, limit=limit, variables=variables, named=tuple(named)

@@ -1,4 +1,4 @@
-"""From a compute's name to the compute."""
+"""Functions that choose a compute by its name and open it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from worldsize.jobspec.config.config import Config
 from worldsize.registry import find_module, load_module
 
 _AZURE = "azureml:"
-"""What stands before names in Azure's files."""
+"""Prefix of names in Azure's files."""
 
 
 def choose_compute(config: Config, asked: str | None, in_job: str | None) -> str:
-    """Return the name of the compute to use: the command line's, else the job's, else the configured default. NotFound
-    for an unknown one."""
+    """Return the name of the compute to use: the command line's, else the job's, else the configured default. Raise
+    NotFound if it is unknown."""
     return config.compute(*requested_compute(config, asked, in_job)).name
 
 
 def requested_compute(config: Config, asked: str | None, in_job: str | None) -> tuple[str, str]:
-    """Return the name that is asked for, which need not be one of a compute, and who says so. What a job calls as Azure
-    does, or what `[azure.computes]` has, means what the wing says."""
+    """Return the requested name, which need not be that of a compute, and its origin. A name that a job writes as Azure
+    does, or that `[azure.computes]` contains, is translated by the wing."""
     if asked:
         return asked.removeprefix(_AZURE), "--compute"
     if not in_job:
@@ -41,11 +41,12 @@ def requested_compute(config: Config, asked: str | None, in_job: str | None) -> 
 
 
 def python_path(config: Config, compute: str, environ: Mapping[str, str], script: bool = False) -> tuple[str, ...]:
-    """Directories that decide what `python` means: the compute's `python`, else the activated environment's (already
-    first on PATH), else the one of the Python that runs worldsize, unless that is a tool's private environment.
+    """Return the directories that decide what `python` means: the compute's `python`, else the activated environment's
+    (already first on PATH), else the one of the Python that runs worldsize, unless that is a tool's private
+    environment.
 
-    A batch script, `script`, has the PATH of the shell that submits it, as with sbatch; worldsize's own is for a PATH
-    without any `python`.
+    A batch script (`script`) has the PATH of the shell that submits it, as with sbatch. The directory of worldsize's
+    own Python is added only to a PATH without any `python`.
     """
     configured = config.computes[compute].python
     if configured:
@@ -67,7 +68,7 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute `name`. ConfigError for a type that this installation cannot use."""
+    """Return the configured compute `name`. Raise ConfigError for a type that this installation cannot use."""
     settings = config.compute(name)
     module = _find_compute_module(settings.type)
     if module is None:
@@ -77,8 +78,8 @@ def open_compute(config: Config, name: str, environ: Mapping[str, str]) -> Compu
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the compute that a run was submitted to, from the run's own directory: no configuration is needed, but
-    where looking sends a password: then the configuration says where to, and not the directory."""
+    """Return the compute that a run was submitted to, from the run's own directory. No configuration is needed, unless
+    a query sends a password. In that case the configuration, and not the directory, names the server."""
     kind = handle["type"] if handle else LOCAL
     found = next((each for each, row in COMPUTE_TYPES.items() if kind in (each, *row.handles)), kind)
     module = _find_compute_module(found)
@@ -97,8 +98,8 @@ def _make_compute(kind: str, function: str, make: Callable[[], Compute], where: 
 
 
 def _find_compute_module(kind: str) -> ModuleType | None:
-    """Return the module of a type's two functions; None for a type that nobody knows. ConfigError where this
-    installation is without it, or another package's cannot be used."""
+    """Return the module with a type's two functions; None for an unknown type. Raise ConfigError if this installation
+    does not contain the type, or if another package's cannot be used."""
     if kind not in COMPUTE_TYPES:
         from worldsize.jobspec.config.compute_keys import find_external_type
 

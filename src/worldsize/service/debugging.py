@@ -1,4 +1,4 @@
-"""What a plan is for somebody who debugs its ranks."""
+"""Changes to a plan for a user who debugs its ranks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from worldsize.plan.plan import Plan
 from worldsize.service.submission.rank_packages import DEBUGGER
 
 _REACHED = (LOCAL, "slurm")
-"""Types of computes whose nodes a person can log in to, or is on."""
+"""Types of computes with nodes that a user can log in to, or is on."""
 
 
 def with_terminal(plan: Plan) -> Plan:
-    """`plan` with the terminal for its only rank, which may then take any time. PlanError where a launcher or a batch
-    script stands between the agent and the rank."""
+    """Return `plan` with the terminal for its only rank, which may then take any time. Raise PlanError if it has
+    several ranks, or if a launcher or a batch script is between the agent and the rank."""
     if plan.world_size > 1 or plan.batch is not None or not launcher_facts(plan.launcher).by_agent:
         started = "a batch script" if plan.batch is not None else f"a job that {plan.launcher} starts"
         if plan.world_size > 1:
@@ -25,8 +25,8 @@ def with_terminal(plan: Plan) -> Plan:
 
 
 def with_debugger(plan: Plan, rank: int, kind: str) -> Plan:
-    """`plan` with a rank that waits for a debugger; the others may wait for it. `kind`: the type of its compute.
-    PlanError where there is no such rank, or no way to it."""
+    """Return `plan` with a rank that waits for a debugger; the others may wait for it. `kind` is the type of its
+    compute. Raise PlanError if there is no such rank, or if a debugger cannot reach it."""
     where = "--debugpy"
     if rank >= plan.world_size:
         raise PlanError(f"there is no rank {rank}", where, f"ranks are 0 to {plan.world_size - 1}")

@@ -1,5 +1,6 @@
-"""Whose run it is: of another user's nothing is done, written or ended, whatever its files say. Nor of a copy, which
-says of itself what somebody else has written: a run of this user's own is found by its id in a home of the user's."""
+"""Checks of whether a run belongs to this user. Nothing is executed, written or stopped for another user's run,
+regardless of its files, nor for a copy, whose files another user may have written. A run of this user's own is found by
+its id in a home of the user's."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from worldsize.trust.directories import foreign_danger, is_own_directory
 
 
 def foreign_reason(paths: RunPaths) -> str | None:
-    """Why the run is not to be taken for one of this user's own, by its directory, and its array's; None if it is."""
+    """Return why the run cannot be accepted as one of this user's own, from its directory, and its array's; None if it
+    can."""
     array = os.path.dirname(paths.root) if "_" in paths.run_id else None
     if array and os.path.islink(paths.root):
         return "it is a link, and not an element of an array"
@@ -24,20 +26,21 @@ def foreign_reason(paths: RunPaths) -> str | None:
 
 
 def is_own(paths: RunPaths) -> bool:
-    """Return whether the run is there, and one of this user's own; then it stays so, and what is read of it afterwards
-    is the user's. A run that is missing may be another's a moment later."""
+    """Return whether the run exists, and is one of this user's own. Then it stays so, and what is read from it
+    afterwards is the user's. A missing run may be another user's a moment later."""
     return is_own_directory(paths.root) and foreign_reason(paths) is None
 
 
 def danger_of_run(paths: RunPaths) -> str | None:
-    """Why nothing of what the run says is to be done: it is not there, or not this user's own."""
+    """Return why the orders in the run's files must not be followed: the run does not exist, or is not this user's own;
+    None if it is."""
     if is_own(paths):
         return None
     return foreign_reason(paths) or "its directory does not exist"
 
 
 def _unknown_reason(root: str) -> str | None:
-    """Why a run, or an array, is none that was started from here; None if it was, is trusted, or is missing."""
+    """Return why a run, or an array, was not started from here; None if it was, is trusted, or is missing."""
     if _has_link_to(home_dir(os.environ), root):
         return None
     variables = map(os.environ.get, ("HOME", "WORLDSIZE_HOME", "XDG_CONFIG_HOME", "WORLDSIZE_SITE_CONFIG"))
@@ -59,8 +62,8 @@ def _has_link_to(home: str | None, root: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _configured_home(directory: str, *_: str | None) -> str | None:
-    """Return the home that configuration files name; None where they cannot be read, which whoever needs them
-    reports."""
+    """Return the home that configuration files name; None if they cannot be read, which other commands that need them
+    report."""
     try:
         return load_config(directory, os.environ).home
     except (WorldsizeError, OSError):

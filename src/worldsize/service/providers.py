@@ -1,39 +1,42 @@
-"""Providers: modules of wings, each of which does what a job or another wing may need, and may be missing.
+"""Providers: modules of wings with functions that a job or another wing may need. Any of them may be missing.
 
-Every provider that fetches or makes something before the run is created has
+Every provider that fetches or creates something before the run is created has
 
-    fetch(request, dry, progress) -> SubmissionRequest    with what it has made; UsageError, WorldsizeError
+    fetch(request, dry, progress) -> SubmissionRequest    with the results in it; UsageError, WorldsizeError
 
-Besides these the core calls
+In addition, the core calls
 
-    environments    own_names(directory), plan_environment(spec, existing, config, compute, environ, secrets),
-                    ensure_ready(environment, progress, start), build_record(environment, secrets),
-                    installed_packages(prefix), lost_variables(path), None of what is no lock
-    packs           packed_environment(spec, path),
-                    with_packed_environment(plan, job, environment, packed, settings, facts)
-    images          check_image(plan, job, image, request), wrap_in_container(plan, job, image, request, facts, paths)
-    inputs          check_remote(name, value, path, origins)
-    searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
-                    find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
-    search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
-    node_disk       try_read_only(paths); the agents load the rest on the nodes
-    checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
-                    offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
-    notifications   what the agents load on the nodes
-    metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
-                    progress_text(paths), shown with its state; read_series(paths, every_rank, outside) ->
-                    tuple[Series, …], current_points(series), series_row(series), read_node_samples(paths, node),
-                    read_parameters(paths)
-    pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError without
-                    matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it; make_page(title, *children)
-                    -> bytes, of element, section, table, scrolling, key_values and details
-    facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt, recorded_facts(paths), those alone that
-                    agents have written; hardware_table(nodes), software_table(nodes, reported), one table of all nodes
-    notebooks       html_of(runs), show_card(runs): what a notebook shows of a run, or of an array
-    node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
-                    new_command_path(share, prefix): of computes whose nodes files alone lead to
-    running_runs    find_reachable(name, verb), find_running(run, verb, status) -> RunningRun, whose node_command(argv,
-                    nodes) is executed beside the ranks; no_running_run_error(hint)
+environments    own_names(directory), plan_environment(spec, existing, config, compute, environ, secrets),
+                ensure_ready(environment, progress, start), build_record(environment, secrets),
+                installed_packages(prefix), lost_variables(path), None for what is no lock
+packs           packed_environment(spec, path),
+                with_packed_environment(plan, job, environment, packed, settings, facts)
+images          check_image(plan, job, image, request),
+                wrap_in_container(plan, job, image, request, facts, paths)
+inputs          check_remote(name, value, path, origins)
+searches        make_search(job), a Search: `job` and `settings` of each trial, `at_once`, with_trials(plan),
+                find_problems(job, compute, origins); PlanError, also by with_own_tuning(arrangement)
+search_progress SearchProgress(array, quiet), an ArrayProgress; best_lines(array), shown with an array's state
+node_disk       try_read_only(paths); the agents load the rest on the nodes
+checks          with_check(plan, request, job, facts), script_notices(request, job, plan, facts),
+                offline_notices(job, origins), is_undistributed(script, nodes, ranks_per_node)
+notifications   loaded by the agents on the nodes
+metrics         efficiency_lines(run, status), efficiency_data(run, status), shown below the end of a run;
+                progress_text(paths), shown with its state; read_series(paths, every_rank, outside) ->
+                tuple[Series, …], current_points(series), series_row(series), read_node_samples(paths, node),
+                read_parameters(paths)
+pictures        Chart, Line, draw_chart(chart, format) and draw_charts(charts, format) -> bytes, ConfigError
+                without matplotlib; Span, TimelineRow, draw_timeline(title, rows), without it;
+                make_page(title, *children) -> bytes, of element, section, table, scrolling, key_values and
+                details
+facts           read_facts(paths) -> tuple[NodeFacts, …] of the attempt, recorded_facts(paths), only those that
+                agents have written; hardware_table(nodes), software_table(nodes, reported), one table of all
+                nodes
+notebooks       html_of(runs), show_card(runs): a notebook's view of a run, or of an array
+node_commands   execute_on_run(command, there), execute_by_job(command, share, there, submit),
+                new_command_path(share, prefix): for computes whose nodes are reached only through files
+running_runs    find_reachable(name, verb), find_running(run, verb, status) -> RunningRun, whose
+                node_command(argv, nodes) is executed next to the ranks; no_running_run_error(hint)
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from worldsize.registry import find_module, load_module
 
 
 class Provider(NamedTuple):
-    """A module below `worldsize`, and what an error calls the kind."""
+    """A module below `worldsize`, and the name of the kind in errors."""
 
     module: str
     what: str
@@ -72,10 +75,11 @@ PROVIDERS = {
 
 
 def provider(kind: str) -> ModuleType:
-    """Return the functions of this kind. ConfigError, in one sentence, where this installation is without them."""
+    """Return the module with the functions of this kind. Raise ConfigError, in one sentence, if this installation does
+    not contain it."""
     return load_module(*PROVIDERS[kind])
 
 
 def find_provider(kind: str) -> ModuleType | None:
-    """Return the functions of this kind; None where this installation is without them."""
+    """Return the module with the functions of this kind; None if this installation does not contain it."""
     return find_module(PROVIDERS[kind].module)

@@ -1,4 +1,4 @@
-"""What a submission begins with, what its preparation makes of it, and the progress that is reported meanwhile."""
+"""The input of a submission, the results of its preparation, and the progress that is reported meanwhile."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 class KeyOrigins(NamedTuple):
-    """`lines` of a job file by YAML path, and the options of the command line that set a path."""
+    """The places where keys of a job were set. `lines` are the lines of the job file by YAML path, and `options` the
+    options of the command line that set a path."""
 
     source: str = ""
     lines: Mapping[str, int] = {}
     options: Mapping[str, str] = {}
 
     def of(self, key: str) -> str:
-        """`--set inputs.lr`, else `job.yml:7: inputs.lr`, else the key; a parent's place stands in for its children."""
+        """Return the place of a key: `--set inputs.lr`, else `job.yml:7: inputs.lr`, else the key. A key without a
+        place gets its parent's."""
         path = key
         while path:
             if path in self.options:
@@ -38,43 +40,43 @@ class KeyOrigins(NamedTuple):
         return key
 
     def is_set(self, key: str) -> bool:
-        """Return whether the job file or an option of the command line sets this very key."""
+        """Return whether the job file or an option of the command line sets exactly this key."""
         return key in self.options or key in self.lines
 
 
 class Progress:
-    """What a person may want to know while a run is prepared; nobody is told unless a subclass does."""
+    """The reports for a user while a run is prepared. Only a subclass shows them."""
 
     notices: tuple[Notice, ...] = ()
-    """What was said, for the record."""
+    """Notices that were shown, for the record."""
 
     def notice(self, text: str, id: str = PREPARATION, where: str | None = None) -> None:
-        """Say something once, without the secrets in it. `id`: its kind, of state/notices.py; `where`: what it is
-        about, as a finding has it."""
+        """Record and show a notice once, without the secrets in it. `id` is its kind, from state/notices.py. `where` is
+        its subject, as in a finding."""
         shown = mask_text(text)
         self.notices = (*self.notices, notice_at(id, shown, where))
         self.show_notice(shown)
 
     def show_notice(self, text: str) -> None:
-        """Show a notice; nothing unless a subclass does."""
+        """Show a notice. Do nothing unless a subclass overrides this."""
 
     def confirm_snapshot(self, directory: str, files: int, size: int) -> None:
-        """Ask whether all of a directory is meant that holds more than code: of so many files and bytes. UsageError for
-        no; nobody is asked unless a subclass does."""
+        """Request confirmation that the whole directory is meant if it contains more than code, `files` files and
+        `size` bytes. Raise UsageError if the user refuses. Do nothing unless a subclass overrides this."""
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Note how far something is that may take long; `total` 0: not known. Called often."""
+        """Report the progress of a step that may take long. `total` 0 means that it is not known. Called often."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Note how far it is in bytes, for what is fetched; otherwise as `step`."""
+        """Report the progress of a download in bytes; otherwise the same as `step`."""
 
     def show_activity(self, what: str) -> None:
-        """Show what is being done that may take minutes. Called often."""
+        """Show an activity that may take minutes. Called often."""
 
 
 class StagingDirectory(NamedTuple):
-    """What a job stages. `variables` tell the libraries; `contents` is for the record: where everything came from, and
-    checksums."""
+    """The directory with the data that a job stages. `variables` name it to the libraries. `contents` is for the
+    record: the origins and checksums of all data."""
 
     path: str
     variables: Mapping[str, str]
@@ -82,7 +84,8 @@ class StagingDirectory(NamedTuple):
 
 
 class EnvironmentPack(NamedTuple):
-    """A packed environment. `digest` is the file's sha256; `unpacked` counts the bytes that it takes on a disk."""
+    """A packed environment. `digest` is the file's sha256. `unpacked` is the number of bytes that it needs on a
+    disk."""
 
     path: str
     digest: str
@@ -93,21 +96,21 @@ class EnvironmentPack(NamedTuple):
 
 
 class SubmissionRequest(NamedTuple):
-    """A job and everything around it that a submission needs.
+    """A job and everything else that a submission needs.
 
-    origins where each key of the job was said
+    origins the place where each key of the job was set
     argv    the words that the user typed, for the record
-    after   what has to end before it starts
-    fetched what the URIs of inputs stand for, once they were fetched, by the inputs' names
-    staged  what the job stages, once it is ready
-    packed  its environment as one file, where the nodes unpack it
+    after   runs that must end before it starts
+    fetched the data of the URIs of inputs, once they were fetched, by the inputs' names
+    staged  the data that the job stages, once they are ready
+    packed  its environment as one file, if the nodes unpack it
     image   its container image as one file, once it was fetched
-    check   what its nodes and its script are checked for before its ranks start: {mode, only, skip, asked}, as the wing
-            `checks` reads it; empty: for nothing; None: in the cheap form, where that is of use
-    terminal  its only rank gets the terminal, or the streams, of this process
-    debugger  the rank that is to wait for a debugger
-    dry     nothing is submitted: what only this machine is in the way of is a notice
-    told    what was said of the job before, for the record
+    check   checks of its nodes and its script before its ranks start: {mode, only, skip, asked}, as the wing
+            `checks` reads it; empty: no checks; None: the cheap checks, where they are of use
+    terminal  whether its only rank gets the terminal, or the streams, of this process
+    debugger  the rank that must wait for a debugger
+    dry     whether nothing is submitted: a problem of this machine alone is then only a notice
+    `told`  notices about the job so far, for the record
     """
 
     job: Job
@@ -130,17 +133,18 @@ class SubmissionRequest(NamedTuple):
 
 
 class PlannedJob(NamedTuple):
-    """A job on its compute, planned and checked. Of an array the first run, which the others are like but for their
-    inputs.
+    """A job on its compute, planned and checked. For an array it describes the first run; the other runs differ only in
+    their inputs.
 
-    job       of the one run
-    plan      of the one run, in the directory `paths`
-    facts     what its compute told of itself
-    data      where the ranks find the data of inputs, by name
-    environment  what they run in, if the job says
-    loaded    what they load by a name of this machine whatever their command is; None where no node need look at it
-    wrap      words that stand in front of each rank's command
-    elements  the inputs of each run, of those that vary
+    job       job of the one run
+    plan      plan of the one run, in the directory `paths`
+    facts     facts that its compute reported about itself
+    data      paths of the inputs' data for the ranks, by name
+    environment  the environment of the ranks, if the job names one
+    loaded    paths that they load by a name of this machine regardless of their command; None if no node needs to
+              check them
+    wrap      words that precede each rank's command
+    elements  the varied inputs of each run
     """
 
     job: Job

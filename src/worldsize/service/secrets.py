@@ -1,4 +1,4 @@
-"""A job's secrets: read where it is submitted, kept out of everything that is written down but one file."""
+"""The secrets of a job. They are read where the job is submitted, and are written to no file but one."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from worldsize.trust.procfs import withheld_variables, without_variables
 from worldsize.trust.secrets import MASK, is_secret, mask_tree, mask_values, secret_values
 
 _KEYS = ("argv", "environment", "setup", "options", "activated", "local", "step", "notify")
-"""Of a plan, those that hold what a user wrote."""
+"""The keys of a plan that contain text of the user."""
 
 
 def named_secrets(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that `secrets:` names, as they are here; those that are missing are left out."""
+    """Return the variables that `secrets:` names, with their values in `environ`. Missing variables are left out."""
     return {name: environ[name] for name in job.secrets if name in environ}
 
 
 def rank_only_variables(job: Job) -> tuple[str, ...]:
-    """Variables that only ranks are to have: what `secrets:` names, and variables of the job with a secret in them,
-    which a shell may export, too."""
+    """Return the names of the variables that only ranks may have: those that `secrets:` names, and variables of the job
+    that contain a secret, which a shell may also export."""
     own = (name for name, value in job.environment_variables.items() if is_secret(name, value))
     return (*job.secrets, *(name for name in own if name not in job.secrets))
 
@@ -40,8 +40,8 @@ def build_environ(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of programs that fetch the requirements `lines`: without what `secrets:` names, except
-    where one of them asks for it, as the login of a repository."""
+    """Return the environment of programs that fetch the requirements `lines`. It is without the variables that
+    `secrets:` names, except those that a line refers to, for instance as the login of a repository."""
     if not job.secrets:
         return without_variables(environ, withheld_variables((), environ))
     asked = variables_of_requirements(lines)
@@ -49,8 +49,8 @@ def restricted_environ(lines: Sequence[str], job: Job, environ: Mapping[str, str
 
 
 def variables_of_requirements(lines: Sequence[str]) -> set[str]:
-    """Return the names of variables that requirements, and the files that they include, ask for; none where this
-    installation could not install them."""
+    """Return the names of the variables that requirements, and the files that they include, refer to. The set is empty
+    if this installation has no wing to install them."""
     reader = find_module("wings.environments.pip.requirements")
     return set(reader.referenced_variables(lines)) if reader else set()
 
@@ -60,7 +60,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> list[CheckResult]:
-    """What is wrong with `secrets:`."""
+    """Return the errors in `secrets:`: variables that are not set here, and those that are also in
+    `environment_variables`."""
     found = [
         CheckResult("error", f"{name} is not set here", origins.of("secrets"), f"export {name}=… and try again")
         for name in job.secrets
@@ -75,15 +76,15 @@ def check_secrets(job: Job, environ: Mapping[str, str], origins: KeyOrigins) -> 
 
 
 def varied_secrets(varied: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the secrets of all elements of an array, by what varies in it: each element's files are without any of
-    them."""
+    """Return the secrets of all elements of an array, found in the inputs that vary. The files of each element contain
+    none of them."""
     texts = ({name: str(value) for name, value in each.items()} for each in varied)
     return list(dict.fromkeys(secret for each in texts for secret in secret_values(each)))
 
 
 def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
-    """Return the job as its run's job.yml has it: variables with secrets in them stand under `secrets`, where whoever
-    submits it again is asked for them; what else is a secret is masked."""
+    """Return the job as its run's job.yml contains it. Variables that contain secrets are listed under `secrets`, so
+    that a user who submits the job again is asked for them. All other secrets, and the texts `also`, are masked."""
     variables = {name: value for name, value in job.environment_variables.items() if not is_secret(name, value)}
     names = dict.fromkeys((*job.secrets, *(name for name in job.environment_variables if name not in variables)))
     tree = job_tree(job._replace(environment_variables=variables, secrets=()))
@@ -92,7 +93,8 @@ def masked_job_text(job: Job, plan: Plan, also: Collection[str] = ()) -> str:
 
 
 def refuse_masked(job: Job) -> None:
-    """UsageError for the job of a former run that has lost a secret, and was not given it again."""
+    """Raise UsageError if the job of a former run contains the mask in place of a secret that has not been set
+    again."""
     for key, value in job_tree(job).items():
         if MASK in json.dumps(value):
             what = f"holds {MASK} where the earlier run had a secret, which is stored nowhere"
@@ -101,10 +103,10 @@ def refuse_masked(job: Job) -> None:
 
 
 def split_secrets(plan: Plan, also: Collection[str] = ()) -> tuple[Plan, dict[str, Any]]:
-    """Return the plan as it may be written down, and what of it may not: whole keys, as JSON has them. `also`: further
-    texts that are secrets."""
+    """Return the plan as it may be written down, and the part that may not be written: whole keys, as JSON. `also` are
+    further texts that are secrets."""
     values = [*plan_secret_values(plan), *also]
-    plan = plan._replace(labels=mask_values(plan.labels, values))  # which no rank needs as they were
+    plan = plan._replace(labels=mask_values(plan.labels, values))  # no rank needs the unmasked labels
     tree = json.loads(plan.to_json())
     masked = {key: mask_tree(mask_values(tree[key], values), sparing=True) for key in _KEYS if tree.get(key)}
     for key in {"environment", "activated"} & masked.keys():

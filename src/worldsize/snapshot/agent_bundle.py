@@ -1,8 +1,9 @@
-"""agent.pyz: the agent as one file that any Python >= 3.8 can run, built once for each content of its sources.
+"""Builder of agent.pyz: the agent as one file that any Python >= 3.8 can run, built once for each content of its
+sources.
 
-Beside each source lies its bytecode for the Python that made the bundle: where that Python runs the agent, as on most
-clusters, each node saves the compiling, which takes longer than everything else that the agent does before its ranks
-run. Another Python ignores it (zipimport compares the magic number) and compiles.
+The bundle contains each source and its bytecode for the Python that made the bundle. If that Python runs the agent, as
+on most clusters, the nodes need not compile, which takes longer than everything else that the agent does before its
+ranks run. Another Python ignores the bytecode (zipimport compares the magic number) and compiles.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ _MODULES = ("errors.py", "registry.py")
 _FOLDERS_OF_WINGS = ("agent", "judgement")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _identities: dict[str, str] = {}
-"""By the root of the sources, what `_identity` said first: this process executes what it has loaded, too."""
+"""The first result of `_identity`, by the root of the sources. It is kept because this process executes the modules
+that it has loaded, too."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
-# The first file that Python reads of the bundle: it must be readable by the Pythons that it refuses.
+# The first file that Python reads of the bundle. Old Pythons, which it refuses, must be able to parse it.
 _MAIN = b"""\
 import sys
 
@@ -44,10 +46,11 @@ run_and_exit()
 
 
 def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
-    """Return the path of an agent.pyz of exactly this worldsize, in `cache_dir`, which is made (0700) if missing.
+    """Return the path of an agent.pyz of exactly this worldsize in `cache_dir`, and build it if it is missing.
+    `cache_dir` is made (0700) if missing.
 
-    `small`: for a script that it travels in, where it is compressed: without bytecode. The same sources give the same
-    bytes; a reader sees the file whole or not at all. Raises OSError.
+    `small` is for a script in which the bundle is embedded and compressed: it is without bytecode. The same sources
+    give the same bytes. A reader sees the file whole or not at all. Raise OSError.
     """
     identity = _identities.get(_ROOT)
     if identity is None:
@@ -62,8 +65,8 @@ def ensure_agent_bundle(cache_dir: str, small: bool = False) -> str:
 
 
 def ensure_bytecode(source: str, cache_dir: str) -> str:
-    """Return the path of what this Python makes of the module `source`, in `cache_dir`: a .pyc that is taken as it is,
-    whatever the age of the source beside it. Raises OSError."""
+    """Return the path, in `cache_dir`, of the compiled module `source`: a .pyc that this Python accepts without
+    comparing it to the age of the source. It is made if it is missing. Raise OSError."""
     status = os.stat(source)
     key = repr((VERSION, sys.implementation.cache_tag, source, status.st_mtime_ns, status.st_size))
     name = os.path.basename(source)
@@ -77,8 +80,9 @@ def ensure_bytecode(source: str, cache_dir: str) -> str:
 
 
 def _identity() -> str:
-    """What tells these sources from others: of an installed worldsize its list of files with their checksums, which
-    is one file to read; of a checkout the time and the size of each source."""
+    """Return a text that identifies these sources. For an installed worldsize it is the digest of its list of files
+    with their checksums, so that one file is read. For a checkout it is the modification time and the size of each
+    source."""
     record = os.path.join(os.path.dirname(_ROOT), f"worldsize-{VERSION}.dist-info", "RECORD")
     try:
         with open(record, "rb") as file:
@@ -89,7 +93,7 @@ def _identity() -> str:
 
 
 def _sources() -> list[tuple[str, str]]:
-    """What the bundle holds: (name in it, path) of each file, in order."""
+    """Return the source files that the bundle contains, as (name in the bundle, path), sorted."""
     found = [(f"worldsize/{name}", os.path.join(_ROOT, name)) for name in _MODULES]
     for package in _PACKAGES:
         found += _sources_below(os.path.join(_ROOT, package), f"worldsize/{package}/")
@@ -97,8 +101,9 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
-    """Return the same of those folders of each wing that travel, with the empty `__init__.py` of the folders above
-    them. A folder without one is no wing: it may be what Python has left of one that was removed."""
+    """Return (name in the bundle, path) of the source files of each wing that belong to the bundle, with the empty
+    `__init__.py` of the folders above them. A folder without `__init__.py` is left out: it may be what Python has left
+    of a wing that was removed."""
     found = []
     for wing in os.listdir(wings):
         folder = os.path.join(wings, wing)
@@ -114,7 +119,8 @@ def _sources_of_wings(wings: str) -> list[tuple[str, str]]:
 
 
 def _sources_below(folder: str, name: str) -> list[tuple[str, str]]:
-    """Return the same of one folder, which is called `name` in the bundle. What has no suffix is a folder."""
+    """Return (name in the bundle, path) of the source files in one folder, whose name in the bundle is the prefix
+    `name`. Entries without a suffix are read as folders."""
     found = []
     for entry in os.listdir(folder):
         path = os.path.join(folder, entry)
@@ -142,8 +148,8 @@ def _archive_bytes(sources: list[tuple[str, str]], small: bool) -> bytes:
 
 
 def _pyc_bytes(name: str, source: bytes) -> bytes:
-    """Return a .pyc without documentation that is valid whatever the source's time stamp (PEP 552, unchecked); Python
-    looks for it first."""
+    """Return a .pyc without docstrings that is valid independently of the source's time stamp (PEP 552, unchecked).
+    Python looks for it first."""
     import marshal
     from importlib.util import MAGIC_NUMBER, source_hash
 

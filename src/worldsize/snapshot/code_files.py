@@ -1,7 +1,7 @@
-"""The files of a code directory, opened so that nobody who may write somewhere in it leads elsewhere meanwhile.
+"""Access to the files of a code directory that is safe against other users who can write somewhere in it.
 
-Each directory on the way is opened from the one above it, and none of them, nor the file, may be a link; but what the
-scan has followed is opened where that led.
+Each directory on the way is opened from the one above it, and neither a directory nor the file may be a link. A link
+that the scan has followed is opened at the real path that it led to.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _MISSING_ERRORS = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 
 class CodeFiles:
-    """The files of the directory `root`, a real path; `followed`: by relative path, the real path of a file
-    elsewhere."""
+    """The files of the directory `root`, a real path. `followed` contains, by relative path, the real paths of files
+    that are elsewhere."""
 
     def __init__(self, root: str, followed: Mapping[str, str] | None = None) -> None:
         self._root = root
@@ -34,13 +34,13 @@ class CodeFiles:
         os.close(self._last[1])
 
     def open_directory(self, relative: str) -> int | None:
-        """Return a descriptor to list it by; None where there is none any more. SnapshotError where it cannot be
-        read."""
+        """Return a descriptor for listing the directory; None if it no longer exists. Raise SnapshotError if it cannot
+        be read."""
         return self._open(relative, _DIRECTORY)
 
     def open_file(self, relative: str) -> int | None:
-        """Return a descriptor to read it by, never waiting for a pipe's other end; None where it is gone, or something
-        else is in its place. SnapshotError where it cannot be read."""
+        """Return a descriptor for reading the file; None if it no longer exists, or was replaced by a link or the like.
+        Opening never waits for the other end of a pipe. Raise SnapshotError if the file cannot be read."""
         elsewhere = self._followed.get(relative)
         if elsewhere is None:
             return self._open(relative, _FILE)

@@ -1,5 +1,5 @@
-"""What git knows of the code: commit and branch read from its files, the uncommitted changes by one git process that
-nothing waits for."""
+"""Git information about the code: commit and branch are read from git's files, and a git process in the background
+writes the uncommitted changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from worldsize.trust.owners import danger_of, is_believed
 
 _SYMBOLIC_DEPTH = 5
 _SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.autoRefreshIndex=false")
-"""git would write the index anew, and execute a hook after that."""
+"""Options that keep git from executing hooks and a file system monitor, and from rewriting the index, after which it
+would execute a hook."""
 
 _READ_ONLY = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-"""No lock that the user's own git would wait for, and nothing is fetched."""
+"""Variables that keep git from taking locks, for which the user's own git would wait, and from fetching."""
 
 
 def find_repository(path: str) -> tuple[str, str] | None:
-    """Return the directory with .git that `path` lies in, and its git directory; a worktree's or submodule's own. None
-    where the one that git would take is another user's, as for git itself (safe.directory): what it holds would be
-    followed, or executed. A directory that is a git directory itself, without that name, is none: any archive may hold
-    one."""
+    """Return the nearest directory above `path` that contains .git, and its git directory, which for a worktree or
+    submodule is its own. None if there is none.
+
+    None also if the repository that git would use belongs to another user, as for git itself (safe.directory): its
+    contents would be followed or executed. A directory that is itself a git directory under another name is ignored,
+    since any archive may contain one.
+    """
     for directory in with_parents(os.path.abspath(path)):
         candidate = os.path.join(directory, ".git")
         try:
@@ -57,10 +61,10 @@ def _is_believed(path: str) -> bool:
 
 
 def read_git(path: str) -> dict[str, str | None] | None:
-    """{"commit", "branch"} of the repository around `path`, or None without one.
+    """Return {"commit", "branch"} of the repository around `path`, or None without one.
 
-    `branch` is None for a detached HEAD; `commit` before the first commit, or where it cannot be read. Only a commit's
-    number and a branch's name are taken from a file, wherever HEAD leads.
+    `branch` is None for a detached HEAD. `commit` is None before the first commit, or if it cannot be read. Only a
+    commit's number and a branch's name are read from a file, wherever HEAD leads.
     """
     repository = find_repository(path)
     if repository is None:
@@ -81,7 +85,7 @@ def _common_dir(git_dir: str) -> str:
 
 
 def _reference(line: str) -> str | None:
-    """Return the name that a symbolic reference holds, if it is one below refs/."""
+    """Return the name in a line that is a symbolic reference to a name below refs/; None for any other line."""
     name = line[len("ref: ") :] if line.startswith("ref: refs/") else ""
     return name if name and not {"", ".", ".."} & set(name.split("/")) and "\0" not in name else None
 
@@ -92,15 +96,16 @@ def _valid_commit(text: str) -> str | None:
 
 
 def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> int | None:
-    """Starts writing the uncommitted changes below `code_dir` to the file `target` (0600; empty: none).
+    """Start writing the uncommitted changes below `code_dir` to the file `target` (mode 0600; empty if there are none).
 
-    git executes the filters that the repository's configuration names, as `git status` does: without them, files that
-    they store otherwise (Git LFS) would differ. It executes no hooks, and is told which repository to use: by itself it
-    would also take a directory that only looks like one. Of a submodule only another commit is a change, and only
-    its name is told: a git in there would go by a configuration that is not checked.
+    git executes the filters that the repository's configuration names, as `git status` does. Without them, files that
+    they store in another form (Git LFS) would differ. git executes no hooks. It is given the repository explicitly,
+    since by itself it would also accept a directory that only looks like one. In a submodule, only another commit
+    counts as a change, and only its name is written: a git process in there would use a configuration that is not
+    checked.
 
-    Returns the process, which nobody needs to wait for; None without a repository or without git. Raises StorageError
-    if other users can write the configuration; OSError if `target` cannot be made.
+    Return the process id, for which callers need not wait; None without a repository or without git. Raise StorageError
+    if other users can write the configuration, OSError if `target` cannot be made.
     """
     repository = find_repository(code_dir)
     if repository is None:
@@ -117,7 +122,7 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        # A group of its own: the terminal's Ctrl-C is not meant for it.
+        # Its own process group, so that Ctrl-C at the terminal does not end it.
         return os.posix_spawnp("git", argv, {**environ, **_READ_ONLY}, file_actions=actions, setpgroup=0)
     except (FileNotFoundError, PermissionError, NotADirectoryError):
         os.unlink(target)
@@ -125,8 +130,8 @@ def start_git_diff(code_dir: str, target: str, environ: Mapping[str, str]) -> in
 
 
 def _require_own_settings(git_dir: str) -> None:
-    """StorageError if other users can write the configuration, which decides what git executes; not if this user
-    trusts the git directory with everybody who can write there."""
+    """Raise StorageError if other users can write the configuration, which decides what git executes. Not if this user
+    trusts the git directory with all users who can write there."""
     common = _common_dir(git_dir)
     for directory in {git_dir, common, os.path.join(common, "info")}:
         require_reliable_directory(directory, make=False)
@@ -155,8 +160,8 @@ def _commit(git_dir: str, common_dir: str, name: str) -> str | None:
 
 
 def _packed_commit(path: str, name: str) -> str | None:
-    """Return the commit of a name in the file of packed references; None without such a file or name, and where it
-    cannot be read."""
+    """Return the commit of a name in the file of packed references; None if there is no such file or name, or it cannot
+    be read."""
     try:
         with open(open_regular_file(path), encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
@@ -169,7 +174,8 @@ def _packed_commit(path: str, name: str) -> str | None:
 
 
 def _first_line(path: str) -> str | None:
-    """Return the first line of a small regular file, or None where there is none, or none that can be read."""
+    """Return the first line of a small regular file; None if there is no such file, it cannot be read, or the line is
+    empty."""
     try:
         text = os.fsdecode(read_file(path, 4096)).split("\n", 1)[0].rstrip("\r")
     except OSError:

@@ -1,7 +1,7 @@
-"""What of a code directory is left out of its snapshot.
+"""Rules for what a snapshot of a code directory leaves out.
 
-`.amlignore` in the code directory wins over every `.gitignore`, as on Azure; without it the `.gitignore` of each
-directory counts for what lies below it, the deepest that says something deciding, as git does.
+A `.amlignore` in the code directory replaces all `.gitignore` files, as on Azure. Without it, the `.gitignore` of each
+directory applies to everything below it. The deepest file with a matching rule decides, as in git.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 AML = ".amlignore"
 GIT = ".gitignore"
 RESULT_MARK = ".worldsize-result"
-"""An empty file in a directory that worldsize has written, and that is no code whatever lies around it."""
+"""The name of an empty file that marks a directory written by worldsize. Such a directory is never part of the code."""
 
 _ALWAYS = frozenset((".git", "__pycache__", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache"))
 _ENVIRONMENT_MARKS = frozenset(("pyvenv.cfg", "conda-meta"))
 _MOST_STARS = 6
-"""In one name: each lets the search of a name that does not fit take many times as long."""
+"""The most stars allowed in one name of a pattern. Each further star makes the search for a name that does not match
+take many times longer."""
 
 
 class IgnoreRules:
-    """The rules in force in one directory: immutable, deepest first, each with the length of its directory's prefix."""
+    """The rules that apply in one directory: immutable, deepest first, each with the length of its directory's
+    prefix."""
 
     __slots__ = ("git", "specs")
 
@@ -36,15 +38,15 @@ class IgnoreRules:
         self.git = git
 
     def join(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """Return the rules inside a directory from elsewhere that joins the code: its own `.amlignore`, or
-        `.gitignore`, counts beside those of the code."""
+        """Return the rules inside an included directory from elsewhere. Its own `.amlignore` or `.gitignore` applies in
+        addition to those of the code."""
         if AML in names:
             return IgnoreRules(((len(prefix), _read(os.path.join(path, AML), warnings)), *self.specs), git=False)
         return self.enter(path, prefix, names, warnings)
 
     def enter(self, path: str, prefix: str, names: set[str], warnings: list[str]) -> IgnoreRules:
-        """Return the rules inside the directory `path`, which holds `names`; `prefix` is its relative path with a
-        slash."""
+        """Return the rules inside the directory `path`, which contains `names`. `prefix` is its relative path with a
+        slash at the end, or "" for the top."""
         if not prefix and AML in names:
             return IgnoreRules(((0, _read(os.path.join(path, AML), warnings)),), git=False)
         if self.git and GIT in names:
@@ -64,13 +66,13 @@ def is_always_ignored(name: str) -> bool:
 
 
 def is_environment(names: set[str]) -> bool:
-    """Return whether a directory that holds `names` is a virtual or conda environment."""
+    """Return whether a directory that contains `names` is a virtual or conda environment."""
     return not _ENVIRONMENT_MARKS.isdisjoint(names)
 
 
 def is_result(names: set[str]) -> bool:
-    """Return whether a directory that holds `names` belongs to a run or an array, which may hold secrets, or is a
-    result."""
+    """Return whether a directory that contains `names` belongs to a run or an array, which may contain secrets, or is a
+    directory of results."""
     return "agent.pyz" in names or RESULT_MARK in names
 
 

@@ -1,8 +1,9 @@
-"""Files and directories from elsewhere that join the code of a run: `additional_includes`, as Azure's client has them.
+"""Files and directories from elsewhere that are added to the code of a run: `additional_includes`, as in Azure's
+client.
 
-Each stands in the snapshot under its last name. One that ends in `.zip`, where there is no such file but a directory of
-the name before it, is an archive of that directory. Azure's client merges directories of one name; here every
-collision is a problem.
+Each is placed in the snapshot under its last name. An include that ends in `.zip` is an archive of a directory if no
+such file exists but a directory without the suffix does. Azure's client merges directories of the same name; here every
+collision is an error.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 
 _ZIP = ".zip"
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""Of all entries of an archive: the same files make the same archive."""
+"""The time of all entries of an archive, so that the same files give the same archive."""
 
 
 def archived_directory(path: str) -> str | None:
-    """Return the directory that the include `path` is an archive of; None for what is taken as it is."""
+    """Return the directory of which the include `path` is an archive; None for an include that is copied unchanged."""
     directory = path[: -len(_ZIP)]
     return directory if path.endswith(_ZIP) and not os.path.lexists(path) and os.path.isdir(directory) else None
 
 
 def include_problems(code: str | None, includes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is wrong with `includes`, absolute paths, beside the directory `code`: what, and a hint."""
+    """Yield the problems of `includes`, which are absolute paths, together with the directory `code`: a description and
+    a hint for each."""
     names: dict[str, str] = {}
     for path in includes:
         name, shown = os.path.basename(path), printable_text(path)
@@ -54,7 +56,7 @@ def include_problems(code: str | None, includes: Sequence[str]) -> Iterator[tupl
 
 
 def find_in_includes(includes: Sequence[str], relative: str) -> str | None:
-    """Where the file at `relative` in the snapshot comes from, if an include brings it."""
+    """Return the path of the file that an include places at `relative` in the snapshot; None if there is none."""
     top, slash, below = relative.partition("/")
     for path in includes:
         if os.path.basename(path) == top:
@@ -65,8 +67,8 @@ def find_in_includes(includes: Sequence[str], relative: str) -> str | None:
 
 @contextmanager
 def written_archives(includes: Sequence[str], directory: str) -> Iterator[list[str]]:
-    """The paths to take in, those of archives in a directory of `directory` that is removed at the end. SnapshotError
-    where something cannot be read, or is too large."""
+    """Yield the paths that are included. Archives are written to a temporary directory in `directory`, which is removed
+    at the end. Raise SnapshotError if something cannot be read, or is too large."""
     if not any(map(archived_directory, includes)):
         yield list(includes)
         return

@@ -1,8 +1,9 @@
-"""File content stored once, under its digest, and hard-linked from there into runs.
+"""Store for file contents: each is stored once, under its digest, and hard-linked from there into runs.
 
-`<directory>/ab/<digest>-<mode>`, read-only, all of one modification time. An object whose time, size or mode differs
-was written through a run's link: it is never trusted, and replaced when its content is stored again.
-Objects may vanish at any time (`worldsize prune` removes what no run links): whoever links is ready for that.
+The files are `<directory>/ab/<digest>-<mode>`, read-only, all with the same modification time. An object whose time,
+size or mode differs was written through a run's link. It is never trusted, and is replaced when its content is stored
+again. Objects may vanish at any time, since `worldsize prune` removes those that no run links to. Code that links them
+must handle that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     Written = TypeVar("Written")
 
 FIXED_TIME_NS = 1_577_836_800 * 10**9
-"""2020-01-01, in even seconds: what every file system can hold."""
+"""The modification time of all objects, 2020-01-01. It is an even number of seconds, which every file system can
+store."""
 
 _MAX_IN_MEMORY = 1 << 20
 _CHUNK = 1 << 20
@@ -35,13 +37,14 @@ _CANNOT_LINK = frozenset((errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, 
 
 
 class ObjectStore:
-    """The objects in one directory of this user's alone, made if missing; StorageError where it is not."""
+    """The objects in one private directory of this user, which is made if missing. Raise StorageError if it is not
+    private."""
 
     def __init__(self, directory: str) -> None:
         self.directory = make_private_directory(directory)
 
     def link(self, digest: str, executable: bool, size: int, target: str) -> bool:
-        """Makes `target` this content; False where the object is missing or was tampered with."""
+        """Create `target` with this content and return True; return False if the object is missing or was modified."""
         mode = _mode(executable)
         path = self._path(digest, mode)
         try:
@@ -55,9 +58,10 @@ class ObjectStore:
         return _link(path, target, mode)
 
     def add(self, source: int, name: str, executable: bool, target: str) -> tuple[str, int, os.stat_result]:
-        """Stores what the descriptor `source` of the file `name` holds now and makes `target` that content.
+        """Store the present content of the descriptor `source`, a file called `name`, and create `target` with that
+        content.
 
-        Returns its digest, its size and the stat of `source` after it was read.
+        Return its digest, its size and the stat of `source` after it was read.
         """
         size = os.fstat(source).st_size
         pieces, mode = read_pieces(source, size, name), _mode(executable)
@@ -80,7 +84,8 @@ class ObjectStore:
         return f"{self.directory}/{digest[:2]}/{digest}-{mode:o}"
 
     def _store(self, temporary: str, path: str, target: str, mode: int) -> None:
-        """Makes `temporary` the object at `path`; linked into the run first, so that no prune finds it unused."""
+        """Move `temporary` to `path` as an object. It is linked into the run first, so that `worldsize prune` never
+        finds it unused."""
         if not _link(temporary, target, mode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         try:
@@ -94,7 +99,8 @@ class ObjectStore:
 
 
 def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
-    """What the file `path` holds, at most `size` bytes: a growing file is taken as long as it was when opened."""
+    """Yield the content of the file `path` in pieces, at most `size` bytes in total. A file that grows meanwhile is
+    read only up to this size. Raise SnapshotError if it cannot be read."""
     while size > 0:
         try:
             piece = os.read(source, min(_CHUNK, size))
@@ -107,7 +113,7 @@ def read_pieces(source: int, size: int, path: str) -> Iterator[bytes]:
 
 
 def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
-    """Writes the pieces to the descriptor `target`. Returns the digest and number of the bytes that were written."""
+    """Write the pieces to the descriptor `target`. Return the digest and the number of the written bytes."""
     hasher = blake2b(digest_size=20)
     size = 0
     for piece in pieces:
@@ -118,8 +124,8 @@ def write_pieces(pieces: Iterable[bytes], target: int) -> tuple[str, int]:
 
 
 def _write_object(path: str, mode: int, write: Callable[[int], Written]) -> Written:
-    """Makes a new file, into whose descriptor `write` puts the content; returns what that returns. Nothing is left of a
-    file that cannot be written whole."""
+    """Make a new file, to whose descriptor `write` writes the content. Return the result of `write`. If the content
+    cannot be written completely, the file is removed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         written = write(descriptor)

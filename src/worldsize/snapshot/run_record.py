@@ -1,4 +1,4 @@
-"""Who started what, where, when and with what: `record.json`, with secrets out."""
+"""The record of a run's origin in `record.json`: user, command, host, time, versions and code, with secrets masked."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def make_record(
     shared: bool = False,
     secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the record of one run, of JSON's kinds; `job` as resolved, `now` in Unix seconds. Starts no process.
+    """Return the record of one run as JSON values. `job` is the resolved job, `now` the time in Unix seconds. Starts no
+    process.
 
-    One that is `shared` is without the environment of whoever started it: what is in it is nobody else's business.
-    `secrets` names variables that are secrets, whatever they look like.
+    With `shared`, the record is without the user's environment, which is private. `secrets` are names of variables that
+    are masked independently of their form.
     """
     system = os.uname()
-    is_local = job.get("compute") == "local"  # or else nobody knows the nodes before they start
+    is_local = job.get("compute") == "local"  # other computes' nodes are unknown before they start
     record = {
         "version": RECORD_VERSION,
         "worldsize": version,
@@ -72,16 +73,17 @@ def make_record(
 
 
 def installed_packages(path: Sequence[str]) -> dict[str, str]:
-    """Versions of the packages that results most depend on, as far as the names of directories on `path` tell.
+    """Return the versions of the packages that results most depend on, read from the names of directories on `path`.
 
-    Nothing is imported or opened: a directory read for each place. The first on the path counts, as for an import.
+    Nothing is imported or opened. Each place is listed once. If a package is in several places, the first on the path
+    counts, as for an import.
     """
     found: dict[str, str] = {}
     for place in path:
         try:
             names = os.listdir(place) if place.endswith(_SITES) else ()
         except OSError:
-            continue  # a place that is not there, or not to be read
+            continue  # a place that is missing or unreadable
         for entry in names:
             if entry.endswith(".dist-info"):
                 name, _, version = entry[: -len(".dist-info")].partition("-")

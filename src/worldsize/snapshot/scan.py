@@ -1,4 +1,5 @@
-"""What a snapshot of a code directory would hold: one walk, nothing read, nothing written."""
+"""Listing of what a snapshot of a code directory would contain. It walks the tree once, reads no file contents and
+writes nothing."""
 
 from __future__ import annotations
 
@@ -18,22 +19,22 @@ from worldsize.trust.links import read_link
 from worldsize.trust.owners import is_believed, is_unknown, user_name
 
 RUN_DIRECTORIES = ("outputs", "logs")
-"""Directories at the top of the code that are the run's own: their files are copied, never linked."""
+"""The directories at the top of the code that belong to the run. Their files are copied, never linked."""
 _RUN_LINKS = ("../outputs", "../user_logs")
 MAX_ENTRIES = 20_000
-"""The most files, directories and links that a snapshot may hold."""
+"""The most files, directories and links that a snapshot may contain."""
 
 MAX_BYTES = 1 << 30
 
 
 class Listing(NamedTuple):
-    """The content of a code directory; paths are relative, with "/", and any bytes as surrogates.
+    """The content of a code directory. Paths are relative, with "/", and bytes that are not UTF-8 are surrogates.
 
     directories  parents first
     files        with their stat, links to files outside followed
     links        with the target that keeps its meaning inside the run
     started_ns   when the walk began, Unix time
-    followed     of those files that are links, or come from elsewhere: the real path of what they are
+    followed     for files that are links or come from elsewhere: the real path of the file
     """
 
     root: str
@@ -46,20 +47,22 @@ class Listing(NamedTuple):
 
 
 Tick = Callable[[int, int], None]
-"""Called for each file, or more often, with how many are done and how many there are (0: not known yet)."""
+"""Callback that is called for each file, or more often, with the number done and the total (0 if not known yet)."""
 
 
 def no_tick(done: int, total: int) -> None:
-    """Report nothing: the `Tick` where no progress is shown."""
+    """Do nothing: the `Tick` for callers that show no progress."""
 
 
 def scan(
     code_dir: str | None, excluded: Iterable[str] = (), tick: Tick = no_tick, includes: Sequence[str] = ()
 ) -> Listing:
-    """Lists what a snapshot would hold; `excluded` are directories left out, such as worldsize's home. `includes` are
-    absolute paths of files and directories that join it under their last names, also where there is no code.
+    """List what a snapshot would contain. `excluded` are directories that are left out, such as worldsize's home.
+    `includes` are absolute paths of files and directories that are added under their last names, also if there is no
+    code directory.
 
-    Raises SnapshotError where something cannot be read, or two have one name, and as soon as a limit is passed.
+    Raise SnapshotError if something cannot be read, if two entries have the same name, and as soon as a limit is
+    exceeded.
     """
     root = os.path.realpath(code_dir if code_dir is not None else os.path.dirname(includes[0]))
     listing = Listing(root, [], [], [], [], time.time_ns(), {})
@@ -79,17 +82,17 @@ class _Walk:
         self.listing = listing
         self.excluded = excluded
         self.code_rules = IgnoreRules()
-        """Those at the top of the code, which hold for what joins it, too."""
+        """The rules at the top of the code, which also apply to included files and directories."""
 
         self.root, self.prefix = listing.root, ""
         self.owner: int | None = None
-        """Whose links within the code are followed: who could change any of it."""
+        """The user whose links within the code are followed: the owner of the code, who could change any of it."""
 
         self.bytes = 0
         self.included: set[str] = set(RUN_DIRECTORIES)
 
     def take_tree(self, root: str, prefix: str, rules: IgnoreRules) -> None:
-        """Take in the directory `root`, a real path, whose content stands below `prefix` in the snapshot."""
+        """Add the directory `root`, a real path, whose content is placed below `prefix` in the snapshot."""
         self.root, self.prefix = root, prefix
         try:
             self.files = CodeFiles(root)
@@ -106,7 +109,7 @@ class _Walk:
             self.files.close()
 
     def take_include(self, path: str, rules: IgnoreRules, code: str | None) -> None:
-        """Take in a file or a directory from elsewhere, under its last name."""
+        """Add a file or a directory from elsewhere, under its last name."""
         name = os.path.basename(path)
         if (code and os.path.lexists(os.path.join(code, name))) or name in self.included:
             raise SnapshotError(f"the snapshot has a {name!r:.80} already", printable_text(path), "rename one of them")
@@ -122,12 +125,13 @@ class _Walk:
         self.take_file(status, name)
 
     def place(self, relative: str) -> str:
-        """Where what stands at `relative` in the snapshot lies now."""
+        """Return the present path of the entry that is at `relative` in the snapshot."""
         below = relative[len(self.prefix) :].lstrip("/")
         return f"{self.root}/{below}" if below else self.root
 
     def enter(self, directory: str, rules: IgnoreRules) -> list[tuple[str, IgnoreRules]]:
-        """Takes in one directory's entries; returns the directories below it that remain to be entered."""
+        """Add the entries of one directory. Return the directories below it that are still to be entered, with their
+        rules."""
         found = self.files.open_directory(directory[len(self.prefix) :].lstrip("/"))
         if found is None:
             return []
@@ -226,20 +230,23 @@ class _Walk:
             self.warn(relative, "leads to %s, and %s: kept as a link, its content not recorded", real, why or "")
 
     def target_in_run(self, relative: str, place: str, real: str) -> str:
-        """Return the target of a link to something in the same tree, where it leads to the run's copy of that."""
+        """Return the target that a link to a place in the same tree has in the run, where it leads to the run's copy of
+        that place."""
         if self.prefix:
             return os.path.relpath(real, os.path.dirname(place))
         return _target_in_run(self.root, relative, real)
 
     def real_path(self, path: str, owner: int, also: int | None = None) -> str:
-        """Where a link of `owner` that leads to `path` ends. StorageError where it, or a link on the way, is neither
-        this user's, root's, nor that of `also`; OSError."""
+        """Return the real path to which `path`, the target of a link of `owner`, leads. Raise StorageError if that
+        link, or a further link on the way, belongs neither to this user, nor to root, nor to the user `also`; OSError.
+        """
         if not is_believed(owner) and owner != also:
             raise StorageError(f"the link belongs to {user_name(owner)}", path)
         return real_path(path, check_parents=False, also=also)
 
     def take_outside(self, relative: str, real: str, status: os.stat_result) -> None:
-        """The content of a file; a directory stays where it is."""
+        """Add the content of a file outside the tree, found through a link. A directory is not added; the link to it is
+        kept."""
         if stat.S_ISDIR(status.st_mode):
             self.listing.links.append((relative, real))
             self.warn(relative, "links to %s, outside the code: kept as a link, its content not recorded", real)
@@ -270,8 +277,8 @@ class _Walk:
 def _target_in_run(root: str, link: str, real: str) -> str:
     """Return the target of the link `link` (relative to `root`) in a run, where it points to the run's copy of `real`.
 
-    Outputs and logs lie beside the code in a run. So the target is made from `real`, not from the link's own text:
-    `outputs/..` is the code directory in the code, and the run directory in a run.
+    In a run, outputs and logs are next to the code. Therefore the target is computed from `real`, not from the link's
+    own text: `outputs/..` is the code directory in the code, and the run directory in a run.
     """
     top = link.partition("/")[0]
     target = os.path.relpath(real, root)
@@ -281,7 +288,7 @@ def _target_in_run(root: str, link: str, real: str) -> str:
 
 
 def _resolved_path(path: str) -> str:
-    """Where the path leads, for people; the path itself if a link on the way is replaced meanwhile."""
+    """Return the real path of `path`, to be shown to people; the path itself if it cannot be resolved."""
     try:
         return os.path.realpath(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""How large a snapshot is, in words."""
+"""Sizes of snapshots as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def human_bytes(number: int) -> str:
 
 
 def largest_entries(files: list[tuple[str, os.stat_result]], directories: list[str]) -> str:
-    """Return the three entries at the top of the code that hold most, one of them the one with most entries."""
+    """Return a text about the three largest entries at the top of the code. One of them is the entry with the most
+    files and directories."""
     sizes: dict[str, list[int]] = {}
     for relative, status in files:
         top, slash, _ = relative.partition("/")

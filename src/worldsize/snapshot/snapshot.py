@@ -1,10 +1,11 @@
 """The code of a run: a snapshot whose content is stored once for all runs, and its manifest.
 
-The manifest `code.json` is `{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`; kind is "file",
-"exec" or "link", and a link's digest is its target. An index per code directory remembers what each file held when
-it was last read, so that unchanged files are not read again. A file counts as unchanged while size, both times and
-inode are the same. One that was modified less than two seconds before it was looked at is not remembered: a second
-change within the file system's clock tick would not show."""
+The manifest `code.json` is `{"version": 1, "digest": …, "files": {path: [kind, size, digest]}}`. The kind is "file",
+"exec" or "link", and a link's digest is its target. An index per code directory remembers the digest of each file when
+it was last read, so that unchanged files are not read again. A file counts as unchanged while its size, both times and
+inode are the same. A file that was modified less than two seconds before the scan is not remembered: a second change
+within the file system's clock tick would not be visible.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _Entry = list["Any"]
 
 
 class Snapshot(NamedTuple):
-    """What was stored; `digest` names the whole tree: every path, kind and content."""
+    """The stored snapshot. `digest` identifies the whole tree: every path, kind and content."""
 
     digest: str
     files: int
@@ -52,8 +53,8 @@ def take_snapshot(
     includes: Sequence[str] = (),
     confirm: Callable[[Listing], None] = lambda _: None,
 ) -> Snapshot:
-    """Take a snapshot of the code, and of the files and directories that join it: `scan`, then `materialize`.
-    `confirm` is called between, and may raise."""
+    """Take a snapshot of the code, and of the included files and directories: `scan`, then `materialize`. `confirm` is
+    called between the two, and may raise."""
     if not includes:
         listing = scan(code_dir, excluded, tick)
         confirm(listing)
@@ -67,11 +68,11 @@ def take_snapshot(
 
 
 def materialize(listing: Listing, paths: RunPaths, objects_dir: str, tick: Tick = no_tick) -> Snapshot:
-    """Puts what was listed into the run's `code/`, and the manifest beside it.
+    """Write the listed files into the run's `code/`, and the manifest next to it. Return the snapshot.
 
-    Every file there holds what its digest says, also when it changes meanwhile; one that is gone by now is left out
-    with a warning. Files are read-only, but below outputs/ and logs/, where they are the run's own.
-    Raises SnapshotError where a file cannot be read, StorageError where the run cannot be written.
+    The content of every file there matches its digest, also if the original changes meanwhile. A file that no longer
+    exists is left out with a warning. Files are read-only, except below outputs/ and logs/, where they belong to the
+    run. Raise SnapshotError if a file cannot be read, StorageError if the run cannot be written.
     """
     try:
         files = CodeFiles(listing.root, listing.followed)
@@ -119,8 +120,8 @@ class _Materializer:
         return Snapshot(digest, len(self.manifest), size, tuple(self.warnings))
 
     def store(self, relative: str, status: os.stat_result, index: FileIndex | None) -> tuple[int, str] | None:
-        """Puts a file into the run. Returns the size and digest of what the run has now of it; None where it is
-        gone."""
+        """Write a file into the run. Return the size and digest of the written content; None if the file no longer
+        exists."""
         executable = is_executable(status)
         target = f"{self.paths.code}/{relative}"
         own = relative.startswith(("outputs/", "logs/"))
@@ -146,7 +147,7 @@ class _Materializer:
 
 
 class FileIndex:
-    """One code directory's index, in the objects directory: a cache, dropped when it cannot be read."""
+    """The index of one code directory, in the objects directory. It is a cache, and is dropped if it cannot be read."""
 
     def __init__(self, directory: str, root: str, started_ns: int) -> None:
         self.path = f"{directory}/index-{digest_of(os.fsencode(root))}"
@@ -155,7 +156,8 @@ class FileIndex:
         self.old = _read_index(self.path)
 
     def find_digest(self, relative: str, status: os.stat_result) -> str | None:
-        """Return the digest of the file's content, if it is certain; remembered for the next time."""
+        """Return the digest of the file's content if the file is unchanged, and keep the entry for the next time; None
+        otherwise."""
         entry = self.old.get(relative)
         if entry is None or entry[:4] != stamp(status):
             return None
@@ -190,13 +192,14 @@ def stamp(status: os.stat_result) -> list[int]:
 
 
 def tree_digest(files: ManifestFiles) -> str:
-    """One name for the whole tree, whatever the order: every path, kind and content counts, sizes follow."""
+    """Return a digest of the whole tree that is independent of the order of the files. It covers every path, kind and
+    content."""
     entries = [f"{path}\0{kind}\0{digest}" for path, (kind, _, digest) in sorted(files.items())]
     return digest_of(os.fsencode("\0\0".join(entries)))
 
 
 def write_manifest(path: str, files: ManifestFiles) -> str:
-    """Writes it sorted; returns the tree's digest."""
+    """Write the manifest, sorted by path. Return the digest of the tree."""
     files = dict(sorted(files.items()))
     digest = tree_digest(files)
     write_json(path, {"version": MANIFEST_VERSION, "digest": digest, "files": files})

@@ -1,4 +1,4 @@
-"""What the states of an array's elements make of the whole, and its result.json.
+"""The state of an array, computed from the states of its elements, and its result.json.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,15 +19,16 @@ _WAITING = (RunState.QUEUED, RunState.PREPARING, RunState.CREATED)
 
 
 def count_states(statuses: Sequence[Status]) -> dict[str, int]:
-    """Return how many elements are in each state, the states in the order of a run's life."""
+    """Return how many elements are in each state, with the states in the order of a run's life."""
     found = [status.state for status in statuses]
     states = (*reversed(_WAITING), RunState.STARTING, RunState.RUNNING, RunState.STOPPING, *reversed(_ORDER))
     return {state: found.count(state) for state in states if state in found}
 
 
 def overall_state(states: Mapping[str, int], search: bool = False) -> str:
-    """Return the array's state. It is final once all elements are, and then as bad as the worst; it is RUNNING from the
-    first start. For a `search` one trial that succeeded is enough, unless others were cancelled."""
+    """Return the state of the array. It is final once all elements are final, and then it is the worst of their states.
+    It is RUNNING from the first start on. For a `search`, one successful trial makes it SUCCEEDED, unless others were
+    cancelled."""
     if not any(state not in RunState.FINAL for state in states):
         return next(state for state in (_SEARCH_ORDER if search else _ORDER) if state in states)
     if any(state in states for state in _STARTED) or any(state in states for state in _ORDER):
@@ -36,8 +37,8 @@ def overall_state(states: Mapping[str, int], search: bool = False) -> str:
 
 
 def array_status(array: Array, statuses: Sequence[Status]) -> Status:
-    """Return the array's status, as one run's: where it FAILED, with the reason, the code and the words of its first
-    failing element."""
+    """Return the array's status in the form of a run's status. A final one has the reason, the exit code and the
+    message of the first element that ended in the array's state."""
     state = overall_state(count_states(statuses), array.search is not None)
     started = min((status.started for status in statuses if status.started is not None), default=None)
     if state not in RunState.FINAL:
@@ -50,7 +51,7 @@ def array_status(array: Array, statuses: Sequence[Status]) -> Status:
 
 
 def array_summary(array: Array, statuses: Sequence[Status]) -> dict[str, Any]:
-    """Return a run's summary, and how many elements are in each state."""
+    """Return the array's summary in the form of a run's summary, with the number of elements in each state."""
     whole = summary_of(array, (array.nodes, array.ranks), array_status(array, statuses))
     return {**whole, "states": count_states(statuses)}
 

@@ -1,4 +1,4 @@
-"""How far the clocks of two machines are apart, by one question and its answer.
+"""The offset between the clocks of two machines, measured with one request and its reply.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,24 +12,25 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class ClockOffset(NamedTuple):
-    """How many seconds a node's clock is ahead of the head's, and by how many at most that may be wrong."""
+    """The seconds that a node's clock is ahead of the head's, and the largest possible error of that."""
 
     seconds: float
     uncertainty: float
 
 
 def clock_offset(asked: float, read: float, answered: float, heard: float) -> ClockOffset:
-    """Return the offset of the clock that `asked` and `heard` are of, ahead of the other's, that `read` and `answered`
-    are of: the question was sent at `asked`, read at `read`; the answer was sent at `answered`, and heard at `heard`.
+    """Return how far the local clock is ahead of the remote one. The request was sent at `asked` and the reply received
+    at `heard`, both on the local clock. The request was read at `read` and the reply sent at `answered`, both on the
+    remote clock.
 
-    However long either took on its way, the truth is within the uncertainty, as long as no clock was set meanwhile.
+    The true offset is within the uncertainty for any transmission times, unless a clock was set meanwhile.
     """
     return ClockOffset(((asked - read) + (heard - answered)) / 2, abs((heard - asked) - (answered - read)) / 2)
 
 
 def offset_of_events(events: Iterable[Mapping[str, Any]]) -> ClockOffset | None:
-    """Return the offset that a node has written among its events; None where it measured none, or wrote something
-    else."""
+    """Return the offset that a node has recorded among its events; None if it has measured none, or the record is not
+    valid."""
     for event in events:
         seconds, unsure = event.get("seconds"), event.get("uncertainty")
         if event.get("event") == "clock" and is_number(seconds) and is_number(unsure):

@@ -1,4 +1,5 @@
-"""Collective calls in which NCCL's watchdog gave ranks up, by its lines in their logs (`ProcessGroupNCCL.cpp`).
+"""The collective calls that timed out according to NCCL's watchdog, found by its lines in the ranks' logs
+(`ProcessGroupNCCL.cpp`).
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,14 +18,15 @@ _WATCHDOG = re.compile(
 
 
 class Call(NamedTuple):
-    """A collective call of NCCL: its number in its group, and its kind."""
+    """A collective call of NCCL: its sequence number in its group, and its kind."""
 
     number: int
     kind: str
 
 
 def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
-    """By rank, the first call that its watchdog gave up. Only a rank's own words about itself count."""
+    """Return, by rank, the first call that timed out according to its watchdog. Only the lines of a rank about itself
+    count."""
     found: dict[int, Call] = {}
     for rank, said in lines.items():
         for line in said:
@@ -35,7 +37,8 @@ def watchdog_calls(lines: Mapping[int, Iterable[str]]) -> dict[int, Call]:
 
 
 def odd_ranks(calls: Mapping[int, Call]) -> list[int]:
-    """Return the ranks that were in another call than most; none where all were in one, or no call has a majority."""
+    """Return the ranks that were in another call than the majority; an empty list if all were in the same call, or no
+    call has a majority."""
     counts = Counter(calls.values())
     most, number = counts.most_common(1)[0] if counts else (None, 0)
     return sorted(rank for rank, call in calls.items() if call != most) if number * 2 > len(calls) else []

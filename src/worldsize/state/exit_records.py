@@ -1,4 +1,4 @@
-"""Reads what agents left: events and exit records, only those that are whole, and their codes."""
+"""Readers of the files that agents leave: complete events and exit records; and the names of signals in exit codes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def read_events(paths: RunPaths, node_rank: int) -> list[dict[str, Any]]:
-    """Return a node's events, without a line that is still being written, and those that a full disk cut; none without
-    a file."""
+    """Return a node's events. A last line that is still being written is left out, and so are lines that a full disk
+    has cut. An empty list if there is no file."""
     lines = read_if_possible(paths.events(node_rank)).decode("utf-8", "replace").split("\n")[:-1]
     return [event for event in map(_event, lines) if event is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """Return the event in a line; None where the line is cut or damaged."""
+    """Return the event in a line; None if the line is cut or damaged."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -33,8 +33,8 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
-    """By these nodes' numbers, what their agents have said that their hosts are called; without those that have said
-    nothing yet."""
+    """Return the host names that the agents of these nodes have recorded, by node rank. Nodes without a record are left
+    out."""
     found = {}
     for node_rank in node_ranks:
         for event in read_events(paths, node_rank):
@@ -44,7 +44,7 @@ def read_hosts(paths: RunPaths, node_ranks: Iterable[int]) -> dict[int, str]:
 
 
 def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
-    """Return the node's exit record; None where there is none, or it is damaged."""
+    """Return the node's exit record; None if there is none, or it is damaged."""
     try:
         record = check_fields(tuple_of(ExitRecord, json.loads(read_file(paths.exit_record(node_rank)))))
         return record if record.node_rank == node_rank else None
@@ -53,7 +53,7 @@ def read_exit(paths: RunPaths, node_rank: int) -> ExitRecord | None:
 
 
 def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
-    """Return the whole exit records of these nodes, in order."""
+    """Return the valid exit records of the nodes 0 to `nodes` - 1, in order."""
     try:
         if not os.listdir(paths.exit_dir):
             return ()
@@ -64,14 +64,16 @@ def read_exits(paths: RunPaths, nodes: int) -> tuple[ExitRecord, ...]:
 
 
 def ranks_start_time(paths: RunPaths) -> float | None:
-    """When the head's agent had started its ranks, which it does when all nodes are there; None before."""
+    """Return the time at which the head's agent had started its ranks, which it does when all nodes have joined; None
+    before."""
     times: list[Any] = [event.get("time") for event in read_events(paths, 0) if event.get("event") == "ranks_started"]
     return float(times[0]) if times and is_number(times[0]) else None
 
 
 def signal_name(code: int) -> str | None:
-    """`SIGKILL` for 137: the signal that an exit code of 128+N stands for; None for a code that stands for none."""
-    from signal import Signals  # its numbers become enumerations as it is imported: 0.5 ms
+    """Return the name of the signal of an exit code 128+N, such as `SIGKILL` for 137; None for a code without a
+    signal."""
+    from signal import Signals  # the import builds enumerations: 0.5 ms
 
     try:
         return Signals(code - 128).name

@@ -1,4 +1,5 @@
-"""A hang: how the latest look at a silent run was judged, by `hang.json` of its attempt, and whether it went on.
+"""A hang: the verdict of the latest look at a silent run, read from `hang.json` of its attempt, and whether the run has
+resumed.
 
 Other users or ranks may have written the file. A file that is not as the head's agent writes it counts as no hang.
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ALIVE_STATES = frozenset((RunState.RUNNING, RunState.STOPPING))
-"""The states in which a run can stand still."""
+"""The states in which a run can hang."""
 
 SILENT = "no sign of life for "
-"""How the message begins with which the watchdog ends a run."""
+"""The beginning of the message with which the watchdog ends a run."""
 
 WITNESSES = {
     "watchdog": "NCCL's watchdog",
@@ -41,26 +42,26 @@ _KINDS = ("H1", "H2", "H3", None)
 _MOST_BYTES = 4 << 20
 _MOST_WITNESSES = 20
 _LONGEST = 2000
-"""Characters of a text that are kept."""
+"""Number of characters of a text that are kept."""
 
 _LAST_TIME = 2.0**36
-"""Unix seconds; later values are not accepted, and could not be shown as a time."""
+"""The latest accepted time, in Unix seconds. Later values could not be shown as a time."""
 
 
 class Hang(NamedTuple):
-    """Why a run stands still. All texts are printable, on one line, and not masked.
+    """The verdict why a run hangs. All texts are printable, on one line, and not masked.
 
     standing   "established", "supported" or "unknown"; if it is unknown, no rank is named
     sentence   the verdict in words, without a full stop
     kind       "H1": the ranks did not enter a call that others wait in, "H2": they entered another one, "H3": they did
                not leave it; None if no rank is named
-    ranks      those that keep the others waiting, ascending; each is a rank of the run
+    ranks      the ranks that keep the others waiting, ascending; each is a rank of the run
     since      when the last of the others began to wait, else when the run fell silent; Unix seconds
     place      where the ranks are: file, line, function; None if they are not in one place
     witnesses  the witnesses that name the ranks, by the names in WITNESSES or those of a newer release
     missing    the witnesses that name no rank, each with the reason
     groups     ranks with equal stacks, a line for each group, the smallest first
-    resumed    when the run was seen to go on after the verdict, before it was ended; None if it was not
+    resumed    when the run was seen to continue after the verdict, before it was ended; None if it was not
     """
 
     standing: str
@@ -76,13 +77,13 @@ class Hang(NamedTuple):
 
     @property
     def since_text(self) -> str:
-        """The time of day, "14:03:11"."""
+        """The local time of day of `since`, "14:03:11"."""
         return time.strftime("%H:%M:%S", time.localtime(self.since))
 
 
 def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
-    """Return the hang that the latest look at the attempt of `paths` has found; None if it found none, if there was no
-    look, or if the file cannot be read or is damaged. Raises nothing."""
+    """Return the hang that the latest look at the attempt of `paths` has found. None if it found none, if there was no
+    look, or if the file cannot be read or is damaged. No exception is raised."""
     data = read_if_possible(paths.judged, _MOST_BYTES + 1)
     if not data or len(data) > _MOST_BYTES:
         return None
@@ -95,12 +96,13 @@ def read_hang(paths: RunPaths, world_size: int) -> Hang | None:
 
 
 def stuck_text(seconds: float, sentence: str) -> str:
-    """Return the notice about a run that stands still, and the message with which the watchdog ends it."""
+    """Return the text of the notice about a run that hangs, which is also the message with which the watchdog ends
+    it."""
     return f"{SILENT}{seconds:.0f} s: {sentence}"
 
 
 def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
-    """Return the hang with its texts changed: secrets masked."""
+    """Return the hang with `change` applied to its texts, for instance to mask secrets."""
     place = hang.place
     return hang._replace(
         sentence=change(hang.sentence),
@@ -111,7 +113,8 @@ def with_texts(hang: Hang, change: Callable[[str], str]) -> Hang:
 
 
 def _hang_of(value: Any, world_size: int) -> Hang | None:
-    """Return the hang in the file's value. Raises one of PARSE_ERRORS for a value that the judge does not write."""
+    """Return the hang in the file's value; None if the value describes none. Raise one of PARSE_ERRORS for a value that
+    the judge does not write."""
     if value["alive"] is not False:
         return None
     standing, kind, since = value["standing"], value["kind"], value["since"]
@@ -168,7 +171,8 @@ def _time(value: Any) -> float:
 
 
 def _resumed(paths: RunPaths, judged_at: float) -> float | None:
-    """When the head saw the run go on after the verdict; None if it did not, or only while ranks were being ended."""
+    """Return the time at which the head saw the run continue after the verdict; None if it did not, or only while ranks
+    were being ended."""
     for event in read_events(paths, 0):
         kind, moment = event.get("event"), event.get("time")
         if not isinstance(moment, (int, float)) or not is_number(moment) or moment < judged_at:

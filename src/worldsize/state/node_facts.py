@@ -1,4 +1,4 @@
-"""What a node is made of and has installed, as its agent has found it while its ranks ran.
+"""Facts about a node's hardware and software that its agent has found while its ranks ran.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,14 +11,15 @@ Rows: TypeAlias = "tuple[tuple[str, str], ...]"
 
 
 class NodeFacts(NamedTuple):
-    """Names with their values as text, in the order in which tables show them; what is not known is left out.
+    """The facts about one node: names with their values as text, in the order in which tables show them. Unknown facts
+    are left out.
 
     hardware  "CPU", "cores", "memory", "GPU", "GPUs", "GPU memory", "kernel", "network"
     software  "system", "driver", "framework", "MPI", "CUDA", "NCCL", "cuDNN", "Python", "compiler"
-    cores     that the node's ranks may use, all together, by affinity and control groups
-    gpus      that they may use
+    cores     the number that all ranks of the node together may use, by affinity and control groups
+    gpus      the number that they may use
     machine   equal for nodes that are one machine, as virtual ones are
-    complete  whether all that is asked for was found out; not of a run that ended before, and where something hangs
+    complete  whether all facts were found; False if the run ended before, or if a query hangs
     """
 
     node_rank: int

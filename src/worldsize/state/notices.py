@@ -1,4 +1,5 @@
-"""What worldsize says of a run without failing it: notices, each of a kind, and about a line of a file where it is."""
+"""Notices: remarks of worldsize about a run that do not make it fail. Each has a kind and, if there is one, a file and
+line that it refers to."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ EVENT = "notice"
 _MOST_BYTES = 1 << 20
 
 PREFLIGHT, PREPARATION, NODE = "preflight", "preparation", "node"
-"""The kinds of those that name none, as of another package's compute, or of an older agent."""
+"""The kinds of notices that name no kind, such as those of another package's compute, or of an older agent."""
 
 HANG = "hang"
-"""Those of the watchdog: events of their own and the run's state tell the same."""
+"""The kind of the watchdog's notices. Separate events and the run's state contain the same information."""
 
 NOTICES = {
     "array-at-once": "all runs of an array start at once: `at_once` has no effect",
@@ -65,11 +66,12 @@ NOTICES = {
     "shared-memory": "a node has less shared memory than the job asks for",
     "slurm": "Slurm's message about the job, or a limit that may not hold",
 }
-"""By its id, what each kind is about. Ids with a dot are those of a check's rows (`network.port`)."""
+"""The subject of each kind of notice, by its id. Ids with a dot are those of a check's rows (`network.port`)."""
 
 
 class Notice(NamedTuple):
-    """`id`: of NOTICES, or of a row of a check. `file` and `line`: of the user's, where it is about one."""
+    """A notice about a run. `id` is one of NOTICES, or the id of a check's row. `file` and `line` are the place in a
+    file of the user that it is about, if there is one."""
 
     id: str
     text: str
@@ -78,8 +80,8 @@ class Notice(NamedTuple):
 
 
 def notice_at(id: str, text: str, where: str | None) -> Notice:
-    """Return the notice about a place, as findings name it: `job.yml:7: inputs.lr`, `train.py:8`; any other is no
-    line."""
+    """Return the notice about the place `where`, in the form of findings: `job.yml:7: inputs.lr`, `train.py:8`. For any
+    other form, the notice is without file and line."""
     place, colon, rest = (where or "").partition(":")
     number = rest.partition(":")[0]
     if not colon or not (number.isascii() and number.isdecimal() and len(number) < 10):
@@ -88,8 +90,8 @@ def notice_at(id: str, text: str, where: str | None) -> Notice:
 
 
 def notice_of(value: Any, otherwise: str) -> Notice | None:
-    """Return the notice that a file holds as an object; None for what is none. `otherwise`: the kind where none is
-    named."""
+    """Return the notice that an object from a file describes; None if it is not a notice. `otherwise` is the kind of a
+    notice that names none."""
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return None
     kinds: Mapping[str, Any] = value
@@ -103,18 +105,19 @@ def notice_of(value: Any, otherwise: str) -> Notice | None:
 
 
 def read_rank_notices(paths: RunPaths) -> list[Any]:
-    """What the ranks of an attempt have written down, as it stands there; [] for none, or what cannot be read."""
+    """Return the notices that the ranks of an attempt have written, as unchecked JSON values. Lines that cannot be
+    parsed are left out. [] if there are none, or the file cannot be read."""
     found = []
     for line in read_if_possible(paths.rank_notices, _MOST_BYTES).splitlines():
         try:
             found.append(json.loads(line))
         except PARSE_ERRORS:
-            continue  # cut, or somebody else's
+            continue  # cut, or another program's
     return found
 
 
 def append_rank_notice(paths: RunPaths, notice: Notice) -> None:
-    """Write down what is said while ranks run; nothing where the disk does not take it."""
+    """Append a notice to those that are written while ranks run. Nothing is written if the disk does not permit it."""
     try:
         with open(paths.rank_notices, "a") as file:
             file.write(json.dumps(notice._asdict()) + "\n")

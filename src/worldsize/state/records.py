@@ -9,7 +9,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class RunState:
-    """Where a run stands. The first six states are on the way, the last four final."""
+    """The states of a run. The first six states are transient, the last four final."""
 
     CREATED = "CREATED"
     PREPARING = "PREPARING"
@@ -26,7 +26,7 @@ class RunState:
 
 
 class Reason:
-    """Why a run did not succeed."""
+    """The reasons why a run did not succeed."""
 
     EXIT_CODE = "EXIT_CODE"
     SIGNAL = "SIGNAL"
@@ -43,11 +43,11 @@ class Reason:
     DEPENDENCY = "DEPENDENCY"
     LEFT_OUT = "LEFT_OUT"
     DAMAGED = "DAMAGED"
-    """For a LOST run, followed by the name of the file that says nothing: `DAMAGED: plan.json`."""
+    """The reason of a LOST run, followed by the name of the damaged file: `DAMAGED: plan.json`."""
 
 
 class Failure(NamedTuple):
-    """The first thing that went wrong. `rank` is None where a whole node failed; times are Unix seconds.
+    """The first failure of a run. `rank` is None if a whole node failed. Times are Unix seconds.
 
     code    the rank's exit code, 128+N for signal N
     """
@@ -61,8 +61,8 @@ class Failure(NamedTuple):
 
 
 class RankExit(NamedTuple):
-    """How one rank ended. `code` is its exit code, 128+N for signal N; `stopped`: whether the agent had told it to
-    end."""
+    """The end of one rank. `code` is its exit code, 128+N for signal N. `stopped` is whether the agent had signalled it
+    to end."""
 
     rank: int
     code: int
@@ -72,7 +72,8 @@ class RankExit(NamedTuple):
 
 
 class RunWarning(NamedTuple):
-    """What speaks against the success of a run whose ranks ended with 0. `rank`: whose it is, if known.
+    """A fact that casts doubt on the success of a run whose ranks ended with 0. `rank` is the rank that it concerns, if
+    known.
 
     id      "uncaught-exception", "failed-step" (of a batch script) or "ended-leftover"
     """
@@ -83,16 +84,16 @@ class RunWarning(NamedTuple):
 
 
 class ExitRecord(NamedTuple):
-    """What one node's agent wrote last.
+    """The last record of one node's agent.
 
-    host    "" where no agent was there, and a service's word for the end of the run stands in its place
+    host    "" if there was no agent, and the record comes from a service's report on the end of the run
     stop    None for ranks that all ended by themselves; otherwise why the agent stopped them:
             "failure" | "cancel" | "timeout" | "hang" | "head-lost" | "node-lost" | "conductor-lost" | "agent-lost" |
-            "starter-lost" | "storage" | "deleted" | "complete": those that the run is over with had ended with 0
+            "starter-lost" | "storage" | "deleted" | "complete" (the ranks with which the run is over had ended with 0)
     failure the first failure of the whole run, as far as this node knows
     code    the agent's own exit code: the first failure's, on every node
-    without the nodes that were lost and that the run went on without, as its head tells
-    warnings what speaks against the success of ranks that ended with 0
+    without the nodes that were lost and without which the run continued, as recorded by its head
+    warnings facts that cast doubt on the success of ranks that ended with 0
     """
 
     node_rank: int
@@ -108,7 +109,7 @@ class ExitRecord(NamedTuple):
     warnings: tuple[RunWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """`code` comes last, where batch scripts look for it."""
+        """Return the record as a JSON object. `code` comes last, where batch scripts look for it."""
         value = self._asdict()
         value["ranks"] = [rank._asdict() for rank in self.ranks]
         value["failure"] = self.failure._asdict() if self.failure else None
@@ -118,17 +119,17 @@ class ExitRecord(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What a compute says of one native job.
+    """The report of a compute on one native job.
 
     phase     "queued" | "running" | "ended" | "absent" | "unknown"; absent never means ended
-    reason    the compute's own verdict on a kill (a `Reason`), where it gives one
-    code      the native exit code of an ended job, where known
-    over      nobody is left who could write one more record
+    reason    the compute's own verdict on a kill (a `Reason`), if it has one
+    code      the native exit code of an ended job, if known
+    over      no process is left that could write another record
     restarts  how many times the compute has put the native job back into its queue
-    counted   restarts are attempts; otherwise agents count those that they have begun
-    started   when its present attempt started there (Unix seconds), where known
-    stuck     it is queued, and will not start unless somebody does something
-    ending    it is running in so far as its nodes are still being cleaned up
+    counted   restarts are attempts; otherwise agents count the restarts that they have begun
+    started   when its present attempt started there (Unix seconds), if known
+    stuck     it is queued, and will not start without intervention
+    ending    it is running only in that its nodes are still being cleaned up
     """
 
     phase: str
@@ -144,10 +145,10 @@ class Observation(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A run's status, folded from everything known.
+    """The status of a run, computed from everything known about it.
 
-    exit_code   None while it is not final; then what `run` and `wait` exit with
-    warnings    for a run that succeeded: what speaks against it
+    exit_code   None while it is not final; then the exit code of `run` and `wait`
+    warnings    for a run that succeeded: facts that cast doubt on that
     """
 
     state: str

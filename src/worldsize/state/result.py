@@ -1,4 +1,5 @@
-"""result.json: a run's final state with all that a list of runs shows, so that each row costs one small file.
+"""The contents of result.json: a run's final state with everything that a list of runs shows, so that each row costs
+one small file.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,13 +23,14 @@ def result(plan: Plan, status: Status) -> dict[str, Any]:
 
 
 def is_code_of(state: str, code: int | None) -> bool:
-    """Return whether a run that ended in this state can have the exit code: a success, and nothing else, has 0."""
+    """Return whether a run that ended in this state can have the exit code. A success has 0, and every other end does
+    not."""
     return code is not None and 0 <= code < 256 and (code == 0) == (state == RunState.SUCCEEDED)
 
 
 def status_of(value: dict[str, Any]) -> Status:
-    """Return the status that a result.json holds. ValueError, KeyError or TypeError for a damaged one, also for one
-    without a final state: whoever waits would wait for ever."""
+    """Return the status in the value of a result.json. Raise ValueError, KeyError or TypeError for a damaged one, and
+    for one without a final state, for which clients would wait for ever."""
     row = value["summary"]
     needed = {"reason": row["reason"], "message": value["message"], "failure": value["failure"]}
     status = check_fields(tuple_of(Status, {**row, **needed, "warnings": value.get("warnings", ())}))

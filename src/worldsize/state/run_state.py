@@ -1,7 +1,8 @@
-"""From facts to a run's state: one pure, monotone fold.
+"""Computation of a run's state from facts: one pure, monotone fold.
 
-Exit records win over the scheduler for success and failure; the scheduler wins for kills; a run that is in neither
-place is LOST after a grace period, never a success.
+Exit records take precedence over the scheduler for success and failure. The scheduler takes precedence for kills. A run
+that is in neither place is LOST after a grace period, never a success.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -23,18 +24,18 @@ _DERIVED = _LOST_NODE | {"conductor-lost"}
 
 
 class AttemptFacts(NamedTuple):
-    """Everything known of one attempt.
+    """All known facts about one attempt.
 
-    nodes        how many exit records there will be
+    nodes        how many exit records are expected
     prepared     the run directory is complete
-    submitted    the compute has it
-    rejected     why the compute refused it
-    cancelled    somebody asked to cancel
+    submitted    the run has been submitted to the compute
+    rejected     why the compute rejected it
+    cancelled    its cancellation was requested
     launched     the head's agent has started its ranks
     exits        the exit records so far
-    observation  what the compute says
-    started      when the head's agent had started its ranks, where it says so
-    settled      the compute has said "ended" or "absent" for longer than the grace period: no record is to come
+    observation  the report of the compute
+    started      when the head's agent had started its ranks, if it has recorded that
+    settled      the compute has reported "ended" or "absent" for longer than the grace period: no record is expected
     """
 
     nodes: int
@@ -50,7 +51,7 @@ class AttemptFacts(NamedTuple):
 
 
 def fold(facts: AttemptFacts) -> Status:
-    """Return the run's state. Adding facts never takes a final state back."""
+    """Return the run's status. Additional facts never revert a final state."""
     if facts.rejected is not None:
         return _failed_status(facts.rejected, facts)
     facts = _without_lost(facts)
@@ -69,7 +70,7 @@ def fold(facts: AttemptFacts) -> Status:
 
 
 def _without_lost(facts: AttemptFacts) -> AttemptFacts:
-    """Return the facts of the nodes that count, once one of them says that the run went on without others."""
+    """Return the facts without the lost nodes, if a record shows that the run continued without them."""
     lost = {node_rank for record in facts.exits for node_rank in record.without}
     if not lost:
         return facts
@@ -78,9 +79,13 @@ def _without_lost(facts: AttemptFacts) -> AttemptFacts:
 
 
 def _ended_status(facts: AttemptFacts) -> Status:
-    """Return a signal that nobody of ours sent may be the scheduler's, and of a lost node it may start the run again:
-    its word is waited for, as long as it may come. Why agents were told to end, if not by us, it alone knows: it is
-    still to say so while it cleans up their nodes, however long that takes."""
+    """Return the status of an attempt of which every node has left a record.
+
+    It is STOPPING while only the scheduler may know the cause, and its report may still come. A signal that worldsize
+    did not send may be the scheduler's, and the scheduler may start the run again after a lost node. If agents were
+    stopped by a cancel that worldsize did not request, the report may come at any time while the scheduler cleans up
+    their nodes.
+    """
     failure = agreed_failure(facts.exits)
     stopped = any(record.stop == "cancel" for record in facts.exits)
     lost = any(record.stop in _LOST_NODE for record in facts.exits)
@@ -101,21 +106,22 @@ def _ended_status(facts: AttemptFacts) -> Status:
 
 
 def _is_launcher_killed(facts: AttemptFacts) -> bool:
-    """Return the native job's own process was killed: the scheduler told the agents to end for that."""
+    """Return whether the native job's own process was killed, after which the scheduler ended the agents."""
     said = facts.observation
     return said.phase == "ended" and said.reason == Reason.SIGNAL and said.code == _KILL_CODE
 
 
 def _cancelled_status(facts: AttemptFacts) -> Status:
-    """Asked of us, or of the scheduler, which may know by whom."""
+    """Return the status of a run that was cancelled through worldsize, or through the scheduler, whose message may name
+    the user."""
     elsewhere = not facts.cancelled and facts.observation.reason == Reason.CANCELLED_BY_USER
     what = (elsewhere and facts.observation.message) or CANCELLED_MESSAGE
     return _final_status(facts, RunState.CANCELLED, Reason.CANCELLED_BY_USER, RUN_CANCELLED_CODE, what)
 
 
 def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
-    """Return a cancel reaches ranks, agents and lines of the setup as a signal, in any order, also where srun passes on
-    what was asked of us."""
+    """Return whether the failure is an effect of a cancel. A cancel reaches ranks, agents and lines of the setup as a
+    signal, in any order, also where srun forwards a cancel that worldsize has requested."""
     if failure.reason == Reason.ENVIRONMENT:
         return facts.cancelled and failure.code == _TERM_CODE
     if failure.reason not in _SIGNALLED:
@@ -125,7 +131,7 @@ def _is_from_cancel(failure: Failure, facts: AttemptFacts) -> bool:
 
 
 def _absent_status(facts: AttemptFacts) -> Status:
-    """The native job is no more, and not every node has left a record."""
+    """Return the status of a run whose native job no longer exists, and of which not every node has left a record."""
     if facts.observation.reason in _KILLS:
         return _killed_status(facts)
     failure = agreed_failure(facts.exits)
@@ -165,8 +171,9 @@ def _stopping_status(facts: AttemptFacts) -> Status:
 
 
 def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
-    """Return the failure that the nodes agree on. One that a node only heard of as silence comes last, and does not
-    count where another was cancelled: that is why it fell silent."""
+    """Return the first failure in the nodes' records; None if there is none. A failure that a node only inferred from
+    the silence of another process comes last. It does not count if a node was cancelled, since that explains the
+    silence."""
     found = [(record.stop in _DERIVED, failure) for record in exits for failure in (_failure_of(record),) if failure]
     if any(record.stop == "cancel" for record in exits):
         found = [each for each in found if not each[0]]
@@ -174,7 +181,8 @@ def agreed_failure(exits: tuple[ExitRecord, ...]) -> Failure | None:
 
 
 def _failure_of(record: ExitRecord) -> Failure | None:
-    """What the record says went wrong; a code that it does not explain is a failure all the same."""
+    """Return the failure in the record. A nonzero code without a failure counts as one, unless the node was
+    cancelled."""
     if record.failure is not None or record.code == 0 or record.stop == "cancel":
         return record.failure
     what = f"the agent of node {record.node_rank} ended with code {record.code} and gave no reason"
@@ -200,7 +208,7 @@ def _final_status(
     facts: AttemptFacts, state: str, reason: str | None, code: int, message: str, failure: Failure | None = None
 ) -> Status:
     ended = max((record.ended for record in facts.exits), default=None)
-    code = code if 0 <= code < 256 else LOST_CODE  # of a process's code the system keeps 8 bits: 256 would be 0
+    code = code if 0 <= code < 256 else LOST_CODE  # the system keeps 8 bits of an exit code: 256 would be 0
     return Status(state, reason, code, message, failure, _start_time(facts), ended)
 
 

@@ -1,4 +1,4 @@
-"""A run's summary, as result.json holds it: all that a list of runs shows.
+"""A run's summary, as result.json contains it: everything that a list of runs shows.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,8 +14,8 @@ _LONGEST = 1000
 
 
 def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> dict[str, Any]:
-    """What a list shows of a run, of an array as one, or of an element. `size`: the nodes and ranks of each run. The
-    client reads it as `store.summaries.Summary`."""
+    """Return the data that a list shows of a run, of an array as one row, or of an element. `size` is the nodes and
+    ranks of each run. The client reads the result as `store.summaries.Summary`."""
     return {
         "id": common.run_id,
         "name": common.name,
@@ -33,8 +33,9 @@ def summary_of(common: Plan | Array, size: tuple[int, int], status: Status) -> d
 
 
 def known_labels(labels: object) -> dict[str, Any]:
-    """{experiment_name, description, tags} of a plan's or an array's labels, which may be another user's: text or None,
-    and names to text. Texts are cut after 1,000 characters; job.yml has them whole."""
+    """Return {experiment_name, description, tags} of the labels of a plan or an array, which may be another user's. The
+    first two are text or None, and tags are text by name. The first two are cut after 1,000 characters; job.yml
+    contains them whole."""
     said = labels if isinstance(labels, dict) else {}
     texts = {name: said.get(name) for name in ("experiment_name", "description")}
     tags = said.get("tags")

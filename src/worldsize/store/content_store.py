@@ -1,4 +1,4 @@
-"""A directory of fetched things: each made once, whole or not at all, by one process while others wait."""
+"""A directory of fetched data. Each item is made once, completely or not at all, by one process while others wait."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _CHUNK = 4 << 20
 
 
 class FetchedData(NamedTuple):
-    """`path` is local; `sha256` of a file, or of the archive that a folder was; `mark` is what the server knows its
-    state by; `fetched` is when (Unix seconds)."""
+    """An item of fetched data. `path` is local. `sha256` is that of a file, or of the archive from which a folder was
+    unpacked. `mark` is the server's identifier of the item's version. `fetched` is the time of the fetch (Unix
+    seconds)."""
 
     uri: str
     path: str
@@ -27,19 +28,21 @@ class FetchedData(NamedTuple):
 
 
 class TransferProgress(Protocol):
-    """What a person may want to know meanwhile."""
+    """The interface by which a fetch reports its progress."""
 
     def notice(self, text: str, id: str = "") -> None:
-        """Say something once; `id`: its kind."""
+        """Report a text once. `id` is its kind."""
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Note how many bytes are here; `total` 0: nobody knows of how many. Called often."""
+        """Report how many bytes have been transferred. `total` is 0 if the total is not known. Called often."""
 
 
 class ContentStore:
-    """The directory, and who is told. What lies there is never changed, and may be removed when nobody uses it.
+    """The directory of fetched data, and the object to which progress is reported. Its items are never changed, and may
+    be removed when no process uses them.
 
-    StorageError where somebody else could change it."""
+    Raise StorageError if another user could change the directory.
+    """
 
     def __init__(self, directory: str, news: TransferProgress) -> None:
         self.directory = require_reliable_directory(directory)
@@ -49,7 +52,8 @@ class ContentStore:
         self._news.notice(text, "fetch")
 
     def make(self, path: str, fill: Callable[[str], None], what: str) -> None:
-        """Make the directory `path`, whole or not at all: one process makes it, others wait for it."""
+        """Make the directory `path`, completely or not at all. One process makes it with `fill`, and others wait for
+        it. `what` names it in progress reports."""
         if os.path.isdir(path):
             return
         with self.hold_lock(path, what):
@@ -68,7 +72,7 @@ class ContentStore:
 
     @contextmanager
     def hold_lock(self, path: str, what: str) -> Iterator[None]:
-        """Hold the lock of `path`: one process at a time fetches the same."""
+        """Hold the lock of `path`, so that only one process at a time fetches the same item."""
         lock = acquire(
             path + ".lock", lambda _: self._news.transfer(f"{what}: another worldsize process fetches it", 0, 0)
         )
@@ -80,8 +84,8 @@ class ContentStore:
 
 
 def file_digest(path: str, tick: Callable[[int, int], None] = lambda *_: None, digest: Any = None) -> str:
-    """Return the sha256 of a file's content, or what another `digest` makes of it. `tick` is called with the bytes that
-    are read and those of all."""
+    """Return the SHA-256 of a file's content in hexadecimal, or that of another hash object `digest`. `tick` is called
+    with the number of bytes that were read and the total."""
     found, done, total = digest or hashlib.sha256(), 0, os.path.getsize(path)
     with open(path, "rb") as file:
         while data := file.read(_CHUNK):

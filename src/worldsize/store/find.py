@@ -1,4 +1,4 @@
-"""From what a user types to a run directory."""
+"""Lookup of a run directory by what a user types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _NEAREST_LIMIT = 200
 
 
 def list_ids(home: str, limit: int | None = None) -> list[str]:
-    """Run ids, newest first; at the cost of one directory read, whatever the number of old runs."""
+    """Return the run ids, newest first, at most `limit`. The cost is one directory read, independently of the number of
+    old runs."""
     directory = runs_link_dir(home)
     try:
         ids = [name for name in os.listdir(directory) if is_run_id(name)]
@@ -34,7 +35,7 @@ def list_ids(home: str, limit: int | None = None) -> list[str]:
 
 
 def run_paths(home: str, run_id: str) -> RunPaths:
-    """Return the run's real directory: where the link in the home points, when it is one."""
+    """Return the run's real directory: the target of the link in the home, if it is a link. The run need not exist."""
     root = os.path.join(runs_link_dir(home), run_id)
     try:
         root = os.readlink(root)
@@ -44,13 +45,13 @@ def run_paths(home: str, run_id: str) -> RunPaths:
 
 
 def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) -> RunPaths:
-    """Return the run, or array, that `text` names: an id, its unique beginning, the unique beginning of its last part,
-    a run's name, or the path of a run directory, anybody's; with `_3` behind it, that element of the array; None: the
-    latest.
+    """Return the run, or array, that `text` names. `text` is an id, its unique beginning, the unique beginning of its
+    last part, a run's name, or the path of a run directory of any user. With `_3` at the end it is that element of the
+    array. None means the latest run.
 
-    A name that several runs have is that of none, but for `latest_of_name`: that of the latest.
+    A name that several runs have is ambiguous, except with `latest_of_name`, for which it is the latest run.
 
-    The directory of a known id may be gone. Raises NotFound; UsageError where several runs answer.
+    The directory of a known id may be gone. Raise NotFound if there is no such run, UsageError if several runs match.
     """
     if text is None:
         newest = list_ids(home, 1)
@@ -81,7 +82,8 @@ def find_run_paths(home: str, text: str | None, latest_of_name: bool = False) ->
 
 
 def find_latest_from(home: str, directory: str) -> RunPaths:
-    """Return the latest run, or array, that was started from this directory. NotFound names the latest of all."""
+    """Return the latest run, or array, that was started from this directory. Raise NotFound if there is none; the error
+    names the latest of all runs."""
     from worldsize.store.started_from import started_from
 
     here = started_from(home, directory)
@@ -96,9 +98,9 @@ def find_latest_from(home: str, directory: str) -> RunPaths:
 
 
 def is_replaced(home: str, run_id: str) -> bool:
-    """Return whether the run lies elsewhere, and what lies there now is another user's, or a link of theirs: where
-    several people's runs lie, the name of one that was removed can be taken by anybody. So is one to which a link of
-    theirs leads, in a home of theirs."""
+    """Return whether the home has a link for the run that must not be followed: its target belongs to another user, or
+    is another user's link, or the link itself is another user's. In a directory where several people's runs are, any
+    user can take the name of a removed run."""
     link = os.path.join(runs_link_dir(home), run_id)
     try:
         target = os.readlink(link)
@@ -121,12 +123,13 @@ def _find_by_id(home: str, run_id: str) -> RunPaths:
 
 
 def is_array(paths: RunPaths) -> bool:
-    """Return whether several runs lie there, and not one."""
+    """Return whether the directory contains an array of runs, not a single run."""
     return os.path.exists(array_file(paths.root))
 
 
 def _find_element(home: str, text: str) -> RunPaths | None:
-    """Return the run of `RUN_3`; None where the words before the number name no array."""
+    """Return the run of `RUN_3`; None if the text before the number names no array. Raise NotFound if the array has no
+    such element."""
     split = split_element(text)
     if split is None:
         return None
@@ -144,7 +147,7 @@ def _find_element(home: str, text: str) -> RunPaths | None:
 
 
 def ids_of_name(home: str, ids: Sequence[str], name: str) -> list[str]:
-    """Those of the runs that have this name, as their plans say."""
+    """Return the ids of those runs whose plans contain this name."""
     return [run_id for run_id in ids if _name_of(run_paths(home, run_id)) == name]
 
 

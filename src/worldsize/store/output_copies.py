@@ -1,4 +1,4 @@
-"""Copies of what a run has written, for whoever wants to have them elsewhere."""
+"""Copies of files that a run has written, to a directory that the user names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_wanted(path: str, pattern: str | None) -> bool:
-    """Return whether a file's path, its name, or a directory above it fits a pattern of the shell's; None fits all."""
+    """Return whether a file's path, its name, or a directory above it matches a shell pattern. None matches all."""
     if pattern is None:
         return True
     pattern = os.path.normpath(pattern)
@@ -27,8 +27,8 @@ def is_wanted(path: str, pattern: str | None) -> bool:
 
 
 def make_result_directory(name: str) -> str:
-    """Make a directory here, unless there is one, that no snapshot takes for code, and return its path.
-    StorageError."""
+    """Make a directory, unless it exists, with a mark that keeps snapshots from treating it as code. Return its path.
+    Raise StorageError if that fails."""
     directory = os.path.abspath(name)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -39,8 +39,9 @@ def make_result_directory(name: str) -> str:
 
 
 def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
-    """Copy a file below `directory`, under its own path, and return where it is. One that is there already with the
-    same size and time is left; another is never replaced. StorageError."""
+    """Copy a file below `directory`, under its own path, and return the path of the copy. An existing file with the
+    same size and time is kept; any other is never replaced. Raise StorageError if that fails, or if another file
+    exists."""
     source, target = place_of(paths, file), os.path.join(directory, file.path)
     try:
         with Descriptor(os.open(source, _READ)) as opened:
@@ -59,7 +60,7 @@ def copy_output(paths: RunPaths, file: OutputFile, directory: str) -> str:
 
 
 def _is_there(target: str, status: os.stat_result) -> bool:
-    """Raises FileExistsError for another file."""
+    """Return whether the target exists with the same size and time. Raise FileExistsError if it is another file."""
     try:
         there = os.lstat(target)
     except FileNotFoundError:

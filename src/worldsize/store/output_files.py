@@ -20,7 +20,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutputFile(NamedTuple):
-    """`path`: as the command names it, `outputs/model.pt` or `loss.csv`; `where`: "outputs" or "workdir"."""
+    """A file that a run has written. `path` is as the command names it, `outputs/model.pt` or `loss.csv`. `where` is
+    "outputs" or "workdir"."""
 
     path: str
     bytes: int
@@ -28,15 +29,15 @@ class OutputFile(NamedTuple):
 
 
 def output_files(paths: RunPaths) -> Iterator[OutputFile]:
-    """What the run has written so far, sorted by path, outputs first. Files of the snapshot that are as they were are
-    none, nor are caches of Python; links are not followed. What cannot be read is passed over."""
+    """Yield the files that the run has written so far, sorted by path, outputs first. Unchanged files of the snapshot
+    and caches of Python are left out, and links are not followed. What cannot be read is skipped."""
     known, taken = _snapshot_files(paths)
     yield from _files_below(paths.outputs, OUTPUTS, _OUTPUTS, known, taken)
     yield from _working_directory_files(paths, known, taken)
 
 
 def count_working_directory_files(paths: RunPaths, most: int) -> int:
-    """Return how many files beside those below `./outputs` there are; `most` + 1 for more than that."""
+    """Return how many files the run has written outside `./outputs`; `most` + 1 for more than `most`."""
     return sum(1 for _ in islice(_working_directory_files(paths, *_snapshot_files(paths)), most + 1))
 
 
@@ -45,7 +46,7 @@ def has_output_files(paths: RunPaths) -> bool:
 
 
 def place_of(paths: RunPaths, file: OutputFile) -> str:
-    """Where the file is."""
+    """Return the path of the file."""
     if file.where == OUTPUTS:
         return os.path.join(paths.root, file.path)
     if file.path.startswith(_LOGS):
@@ -54,7 +55,8 @@ def place_of(paths: RunPaths, file: OutputFile) -> str:
 
 
 def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
-    """Return the file at a place in the run's directory, as the command names it; None for a place elsewhere."""
+    """Return the file at a path in the run's directories for outputs and logs, as the command names it; None for
+    another path."""
     for root, prefix, where in ((paths.outputs, _OUTPUTS, OUTPUTS), (paths.user_logs, _LOGS, WORKING_DIRECTORY)):
         if place.startswith(root + os.sep):
             return OutputFile(prefix + place[len(root) + 1 :], size, where)
@@ -62,14 +64,14 @@ def file_at(paths: RunPaths, place: str, size: int) -> OutputFile | None:
 
 
 def _working_directory_files(paths: RunPaths, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
-    """`./logs` of the command is a link to a directory beside the code."""
+    """Yield the written files outside `./outputs`. The command's `./logs` is a link to a directory next to the code."""
     yield from _files_below(paths.code, WORKING_DIRECTORY, "", known, taken)
     yield from _files_below(paths.user_logs, WORKING_DIRECTORY, _LOGS, known, taken)
 
 
 def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
-    """Return the sizes of the snapshot's files, and when it was taken, in nanoseconds. Elements of an array share
-    one."""
+    """Return the sizes of the snapshot's files by path, and when it was taken, in nanoseconds. Elements of an array
+    share a snapshot."""
     array = array_of(paths)
     manifest = RunPaths(array[0]).manifest if array else paths.manifest
     try:
@@ -81,7 +83,8 @@ def _snapshot_files(paths: RunPaths) -> tuple[Mapping[str, int], int]:
 
 
 def _files_below(root: str, where: str, prefix: str, known: Mapping[str, int], taken: int) -> Iterator[OutputFile]:
-    """Those below a directory, which may be the user's own place for outputs, reached by a link of ours."""
+    """Yield the written files below a directory. It may be the user's own place for outputs, reached by a link that
+    worldsize has made."""
     try:
         top = os.open(root, _DIRECTORY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Run ids and run directories: made, and taken back before anything was submitted."""
+"""Run ids and run directories: creating them, and discarding them if nothing was submitted."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ _ATTEMPTS = 20
 
 
 def home_dir(environ: Mapping[str, str]) -> str:
-    """Return the home, absolute: WORLDSIZE_HOME, or ~/.worldsize."""
+    """Return the absolute path of worldsize's home: WORLDSIZE_HOME, or ~/.worldsize."""
     return os.path.abspath(os.path.expanduser(environ.get("WORLDSIZE_HOME") or "~/.worldsize"))
 
 
 def runs_link_dir(home: str) -> str:
-    """Where every run of this home is found under its id."""
+    """Return the directory in which every run of this home is found under its id."""
     return os.path.join(home, "runs")
 
 
 def objects_dir(runs_dir: str) -> str:
-    """Where the snapshots' content of this user's runs in `runs_dir` lies, on the same file system.
+    """Return the directory with the snapshots' content of this user's runs in `runs_dir`, on the same file system.
 
-    One per user, since a site may name one runs_dir for all.
+    There is one per user, since a site may configure one runs_dir for all.
     """
     return os.path.join(runs_dir, f".objects-{os.getuid()}")
 
 
 def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
-    """`20261121-103158-417k3f`: UTC to the millisecond, then 15 random bits; sorts by time."""
+    """Return a new id such as `20261121-103158-417k3f`: UTC to the millisecond, then 15 random bits. Ids sort by
+    time."""
     milliseconds = int(now * 1000)
     t = time.gmtime(milliseconds // 1000)
     bits = int.from_bytes(random(2), "big")
@@ -44,7 +45,7 @@ def new_run_id(now: float, random: Callable[[int], bytes]) -> str:
 
 
 def is_run_id(name: str) -> bool:
-    """Return whether a name in a runs directory is a run's; cheap enough for 10,000 of them.
+    """Return whether a name in a runs directory is the id of a run. Cheap enough for 10,000 names.
 
     A scheduler's script that was submitted by hand makes runs whose ids end in the job's number: `…-417k3f-7`.
     """
@@ -61,12 +62,11 @@ def create_run(
     now: Callable[[], float] = time.time,
     random: Callable[[int], bytes] = os.urandom,
 ) -> RunPaths:
-    """Makes a run directory that nobody else has, with everything `RunPaths.directories` names, all 0700; for an
-    `array`, with what its elements have in common.
+    """Make a run directory with a new, unique id, with everything that `RunPaths.directories` names, all with mode
+    0700; for an `array`, with the directories that its elements share. Return its paths.
 
-    With a `runs_dir` (a compute's own), the directory is made there and `<home>/runs/<id>` links to it.
-    Raises StorageError, and leaves nothing behind, when the directory cannot be made, or others could put theirs in its
-    place.
+    With a `runs_dir` (a compute's own), the directory is made there and `<home>/runs/<id>` links to it. Raise
+    StorageError if the directory cannot be made, or if others could replace it; nothing is left behind then.
     """
     home_runs = runs_link_dir(home)
     target_dir = os.path.abspath(runs_dir) if runs_dir else home_runs
@@ -96,7 +96,8 @@ def create_run(
 
 
 def discard_run(home: str, paths: RunPaths) -> None:
-    """Removes a run that was never submitted, and its link in the home; what is gone already is no error."""
+    """Remove a run that was never submitted, and its link in the home. Safe to repeat: what is already gone is no
+    error."""
     import shutil
 
     link = os.path.join(runs_link_dir(home), paths.run_id)
@@ -117,7 +118,7 @@ def _fill(paths: RunPaths, directories: list[str]) -> None:
 
 
 def _make_exclusively(path: str) -> bool:
-    """Make the directory. False where it exists."""
+    """Make the directory and return True; return False if it exists. Raise StorageError if it cannot be made."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

@@ -1,5 +1,5 @@
-"""Which runs were started from a directory: one small file for each directory, `<home>/started/<digest>`, with a line
-for each of its runs. Anybody may delete it; what is lost is that a verb without RUN finds the run."""
+"""The runs that were started from a directory: one small file for each directory, `<home>/started/<digest>`, with a
+line for each of its runs. The files may be deleted. Verbs without RUN do not find the runs then."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def note_start(home: str, directory: str, run_id: str) -> None:
-    """Note that the run was started from the directory. What cannot be noted keeps no run from starting."""
+    """Record that the run was started from the directory. A failure is ignored, and does not keep the run from
+    starting."""
     path = _file_of(home, directory)
     try:
         make_private_directory(os.path.dirname(path), follow=True)
@@ -28,7 +29,7 @@ def note_start(home: str, directory: str, run_id: str) -> None:
 
 
 def started_from(home: str, directory: str) -> list[str]:
-    """Return the ids of the runs that were started from the directory and are still there, newest first."""
+    """Return the ids of the runs that were started from the directory and still exist, newest first."""
     try:
         with Descriptor(os.open(_file_of(home, directory), _READ)) as file:
             size = os.fstat(file).st_size

@@ -1,4 +1,5 @@
-"""What `list` shows of each run: of finished ones from their result.json, of others from what can look at them live."""
+"""The summaries that `list` shows of runs: of finished ones from their result.json, of others from a query that the
+caller provides."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ _REWRITTEN_FROM = 100
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False):
-    """What a list shows of a run, of an array or of an element, as `state.summary.summary_of` and its callers write it;
-    times in Unix seconds, `exit_code` None until it is final.
+    """The data that a list shows of a run, of an array or of an element, as `state.summary.summary_of` and its callers
+    write it. Times are in Unix seconds; `exit_code` is None until it is final.
 
-    experiment_name, description, tags  what people sort runs by, as the job says it
-    states  of an array: how many elements are in each state
-    array   of an element: its array's id; `inputs`: those of its inputs that vary
-    virtual_gpus  of a rehearsal: GPUs of each node that there are not
+    experiment_name, description, tags  the labels of the job, by which people sort runs
+    states  for an array: how many elements are in each state
+    array   for an element: its array's id; `inputs`: its inputs that vary
+    virtual_gpus  for a rehearsal: the number of virtual GPUs of each node
     """
 
     id: str
@@ -65,13 +66,14 @@ class _Result(msgspec.Struct):
 
 _result_decoder = msgspec.json.Decoder(_Result)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What the decoders raise: UnicodeDecodeError for bytes that are no UTF-8."""
+"""The exceptions that the decoders raise, such as UnicodeDecodeError for bytes that are not UTF-8."""
 
 _cache_decoder = msgspec.msgpack.Decoder(list[Summary])
 
 
 def final_summary(result_path: str) -> Summary | None:
-    """What result.json says; None where there is none, or none that can be read, or that is this user's."""
+    """Return the summary in result.json; None if there is no such file, if it cannot be read, and if it is another
+    user's."""
     try:
         with open(open_regular_file(result_path), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
@@ -84,8 +86,8 @@ def final_summary(result_path: str) -> Summary | None:
 
 
 def _is_final(summary: Summary) -> bool:
-    """Return whether it can be that of a run that has ended: whoever looks at the run takes nothing else for its
-    end."""
+    """Return whether the summary can be that of a run that has ended. Readers of a single run accept nothing else as
+    its end either."""
     for time in (summary.created, summary.started, summary.ended):
         if time is not None and not is_number(time):
             return False
@@ -93,25 +95,25 @@ def _is_final(summary: Summary) -> bool:
 
 
 def _may_have_late_result(directory: str, summary: Summary) -> bool:
-    """Return whether a run that was LOST has a record of its head by now."""
+    """Return whether a run that was LOST has an exit record of its head by now."""
     record = f"{directory}/{summary.id}/attempt-0/exit/node-0000.json"
     return summary.state == RunState.LOST and os.path.exists(record)
 
 
 def _settled_summary(directory: str, run_id: str, cached: Summary | None) -> Summary | None:
-    """Return the summary of a run that has a result; None of a run that has none, and of one that was LOST and may have
-    another by now."""
+    """Return the summary of a run that has a result; None for a run that has none, and for one that was LOST and may
+    have another result by now."""
     summary = cached or final_summary(f"{directory}/{run_id}/result.json")
     usable = summary is not None and summary.id == run_id and not _may_have_late_result(directory, summary)
     return summary if usable else None
 
 
 def summaries(home: str, ids: Sequence[str], live: Callable[[list[RunPaths]], list[Summary]]) -> list[Summary]:
-    """Return the summary of each id, in order; `live` is asked for all the runs without a result at once, and for those
-    that were LOST: their records may have shown up since.
+    """Return the summary of each id, in order. `live` is called once with all runs that have no result, and those that
+    were LOST and whose records may have appeared since.
 
-    More than a few hundred ids are looked up in a cache of final summaries first, `<home>/runs/.summaries`, which
-    anybody may delete: it is made anew when many are missing in it.
+    With more than `_CACHED_FROM` ids, a cache of final summaries is read first, `<home>/runs/.summaries`. It may be
+    deleted, and is written again when many summaries are missing in it.
     """
     directory = runs_link_dir(home)
     caches = len(ids) > _CACHED_FROM and is_reliable_directory(directory)
@@ -146,7 +148,7 @@ def _read_cache(directory: str) -> dict[str, Summary]:
 
 
 def _write_cache(directory: str, found: list[Summary]) -> None:
-    """A cache that cannot be written costs time and nothing else."""
+    """Write the cache. A failure is ignored, since a missing cache only costs time."""
     try:
         write_bytes(_cache_path(directory), msgspec.msgpack.encode(found))
     except OSError:

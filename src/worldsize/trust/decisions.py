@@ -1,12 +1,13 @@
-"""What this user has said about paths: `worldsize config trust PATH`, or an answer at the terminal.
+"""The user's decisions about which paths to trust: `worldsize config trust PATH`, or an answer at the terminal.
 
     ~/.config/worldsize/trusted.json    {"version": 1, "paths": {PATH: …}}
         {"trusted": true, "sha256": …, "owner": UID}         a file
         {"trusted": true, "access": [UID, GID, MODE]}        a directory
         … [UID, GID, MODE, LIST]                             with an access list
 
-A file is trusted as it is: another content, or owner, is another decision. A directory is trusted, with all below it
-and whoever may write to it now: a new owner, group or mode is another decision.
+A decision about a file is valid for its present content and owner; another content or owner needs another decision. A
+directory is trusted together with everything below it and all users who may write to it now; a new owner, group or mode
+needs another decision.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
 
 class Decision(NamedTuple):
-    """`path` is real (no link in it); `holds`: whether what it was made about is still as it was."""
+    """A decision about a path. `path` is real (no link in it). `holds` is whether the file or directory is still as it
+    was when the decision was made."""
 
     path: str
     trusted: bool
@@ -42,21 +44,21 @@ class Decision(NamedTuple):
 
 
 def decision_about_file(path: str, data: bytes, environ: Mapping[str, str]) -> bool | None:
-    """Return whether this user trusts a file that holds `data`; None where nobody has decided about that content, and
-    where a link of another user leads to the file: it would be read as a file of that place."""
+    """Return whether this user trusts a file with the content `data`; None if there is no decision about that content.
+    None also if another user's link leads to the file, since it would be read as a file of the link's place."""
     try:
         follow_links(path, strict=True)
         owner = os.stat(path).st_uid
     except (OSError, StorageError):
-        return None  # perhaps it has gone meanwhile, and nothing was decided about what comes in its place
+        return None  # it may have been removed, and no decision is about its replacement
     entry = _read(environ).get(os.path.realpath(path), {})
     as_it_was = entry.get("sha256") == _digest(data) and entry.get("owner") == owner
     return bool(entry.get("trusted")) if as_it_was else None
 
 
 def decision_about_directory(path: str, status: os.stat_result, environ: Mapping[str, str]) -> bool | None:
-    """Return whether this user trusts everybody who can write to a directory of this status; None where undecided. What
-    was said of one above it holds for this one where nobody can write to it who cannot write to that."""
+    """Return whether this user trusts all users who can write to a directory with this status; None if undecided. Trust
+    in a directory above applies to this one if every user who can write to this one can also write to that."""
     entries, real = _read(environ), os.path.realpath(path)
     entry = entries.get(real, {})
     access = _access(status, real)
@@ -72,7 +74,7 @@ def decision_about_directory(path: str, status: os.stat_result, environ: Mapping
 
 
 def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequence[Any]) -> bool:
-    """Return whether all who can write to what has this status are among those that a decision was about."""
+    """Return whether all users who can write to an entry with this status are among those that a decision covers."""
     owner, group, mode, *lists = entry["access"]
     if access[3:] and access[3:] != lists:
         return False
@@ -80,16 +82,16 @@ def _is_covered(entry: Mapping[str, Any], status: os.stat_result, access: Sequen
         return False
     if status.st_mode & stat.S_IWOTH and not mode & stat.S_IWOTH:
         return False
-    said_of_group = mode & stat.S_IWGRP and access[3:] == lists  # in a list's place the mode shows its mask
+    said_of_group = mode & stat.S_IWGRP and access[3:] == lists  # with an access list the mode shows its mask
     same_group = status.st_gid == group and said_of_group
     known = same_group or is_private_group(status.st_gid) or mode & stat.S_IWOTH
     return bool(known) or not status.st_mode & stat.S_IWGRP
 
 
 def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes | None = None) -> Decision:
-    """Write a decision about a file (as it is now, or as it was with `data`) or a directory down. OSError where it
-    cannot be read; UsageError where decisions cannot be kept, and for a link of somebody else's: where it leads is
-    theirs to say."""
+    """Write and return a decision about a file (as it is now, or with the content `data`) or a directory. Raise OSError
+    if it cannot be read, UsageError if decisions cannot be stored. Raise UsageError also for trust in a path that is
+    reached by another user's link, since that user decides where it leads."""
     real = os.path.realpath(path)
     try:
         if trusted:
@@ -108,15 +110,16 @@ def write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: b
 
 
 def try_write_decision(path: str, trusted: bool, environ: Mapping[str, str], data: bytes) -> None:
-    """Write a decision about a file down, as `write_decision` does, where decisions can be kept; nothing elsewhere."""
+    """Write a decision about a file as `write_decision` does. A failure is ignored."""
     try:
         write_decision(path, trusted, environ, data)
     except (OSError, UsageError):
-        pass  # the question is asked again
+        pass  # the user is asked again the next time
 
 
 def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
-    """Remove the decision about `path`. Returns whether there was one. UsageError where decisions cannot be kept."""
+    """Remove the decision about `path`. Return whether there was one. Raise UsageError if decisions cannot be
+    stored."""
     entries, real = _read(environ), os.path.realpath(path)
     found = entries.pop(real, None) or entries.pop(os.path.abspath(path), None)
     if found is not None:
@@ -125,7 +128,7 @@ def remove_decision(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def read_decisions(environ: Mapping[str, str]) -> list[Decision]:
-    """Return all decisions, by path."""
+    """Return all decisions, sorted by path."""
     return [
         Decision(
             path, bool(entry.get("trusted")), _is_current(path, entry), "directory" if "access" in entry else "file"
@@ -148,8 +151,8 @@ def _file(environ: Mapping[str, str]) -> str:
 
 
 def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the entries of the file of decisions, by real path. None of a file that somebody else could have written,
-    or that is damaged: then all is undecided."""
+    """Return the entries of the file of decisions, by real path. They are empty if another user could have written the
+    file, or if it is damaged; everything is undecided then."""
     path = _file(environ)
     try:
         with open(open_regular_file(path), "rb") as file:
@@ -165,11 +168,12 @@ def _read(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def _is_doubtful(path: str, status: os.stat_result) -> bool:
-    """Return whether somebody else could have written the file that was opened by this name, or have put it there: a
-    file of this user's may hold what others wrote, as those in the code of a run do. StorageError for another user's
-    link.
+    """Return whether another user could have written the file that was opened by this name, or have placed it there. A
+    file of this user may contain what others wrote, as files in the code of a run do. Raise StorageError for another
+    user's link.
 
-    Directories further above may be such that this user trusts, and what is trusted stands in the file itself.
+    Only the nearest directories are checked: those further above may be ones that this user trusts, and the trusted
+    paths are recorded in the file itself.
     """
     real = follow_links(path)
     if danger_of(status, real) or not os.path.samestat(os.lstat(real), status):
@@ -178,8 +182,8 @@ def _is_doubtful(path: str, status: os.stat_result) -> bool:
 
 
 def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """Write the file of decisions. UsageError where its directory, or the one that this would be made in, is another's:
-    HOME is not this user's."""
+    """Write the file of decisions. Raise UsageError if it cannot be written, or if its directory, or the one in which
+    that would be made, is not this user's: HOME is another user's then."""
     path = _file(environ)
     directory = os.path.dirname(os.path.abspath(path))
     existing = next(filter(os.path.exists, with_parents(directory)))
@@ -196,7 +200,7 @@ def _write(entries: Mapping[str, Any], environ: Mapping[str, str]) -> None:
 
 
 def _access(status: os.stat_result, path: str) -> list[Any]:
-    """Who may write to what is at `path`, by its status and its access list."""
+    """Return the data that determine who may write to the entry at `path`, from its status and its access list."""
     said = access_list(path) if status.st_mode & stat.S_IWGRP else b""
     return [status.st_uid, status.st_gid, status.st_mode & _WRITERS, *([said.hex()] if said else [])]
 

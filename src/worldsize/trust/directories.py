@@ -1,9 +1,10 @@
-"""Directories whose content worldsize executes, hands to ranks or deletes: who else could change them is checked first.
+"""Checks of directories whose content worldsize executes, hands to ranks or deletes, for whether other users could
+change them.
 
 make_private_directory      worldsize's own, below a home or a runs_dir: this user's alone, never a link
 require_reliable_directory  one that a person named: only this user and root can change it, or the user trusts it
-require_shared_directory    one where several people may make directories, and nobody can touch another's
-user_directory_in           a directory of this user's in such a place, for all that is to last there
+require_shared_directory    one where several people may make directories, and none can touch another's
+user_directory_in           a directory of this user's in such a place, for everything that must last there
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ _NODE_LOCAL = ("/tmp", "/dev/shm", "/run", "/var/run")  # nosec B108  # only com
 
 
 def make_private_directory(path: str, follow: bool = False) -> str:
-    """Make `path` and its missing parents with mode 0700; if it exists, check that it is a directory of this user's
-    that nobody else can write to. With `follow`, `path` itself may be a link, if this user or root made it.
+    """Make `path` and its missing parents with mode 0700. If it exists, check that it is a directory of this user to
+    which no other user can write. With `follow`, `path` itself may be a link, if this user or root made it.
 
-    Returns `path`. Raises StorageError for a link, for another user's directory, and for one that others can write to
-    or replace, unless this user trusts them; OSError if it cannot be made.
+    Return `path`. Raise StorageError for a link, for another user's directory, and for one that others can write to or
+    replace, unless this user trusts them; OSError if it cannot be made.
     """
     os.close(open_private_directory(real_path(path) if follow else path))
     return path
 
 
 def open_private_directory(path: str, make: bool = True) -> int:
-    """Return the same checks, for code that works in the directory through a descriptor: nobody can exchange it
-    afterwards.
+    """Make or check a directory as `make_private_directory` does, and return a descriptor for it. Code that works in
+    the directory through the descriptor is safe against its replacement afterwards.
 
-    Returns the descriptor. Raises as `make_private_directory`; without `make`, FileNotFoundError for a missing one.
+    Raise the errors of `make_private_directory`; without `make`, FileNotFoundError for a missing directory.
     """
     parent, name = os.path.split(os.path.abspath(path))
     real = os.path.join(real_path(parent), name)
@@ -66,7 +67,7 @@ def require_reliable_directory(path: str, make: bool = True, environ: Mapping[st
     """Check a directory that a person named: only this user and root may be able to change what is in it. Links are
     followed if this user or root made them. A missing directory is made with mode 0700, or left alone without `make`.
 
-    Returns `path`. Raises StorageError if another user owns it, can write to it or can replace it, unless this user
+    Return `path`. Raise StorageError if another user owns it, can write to it or can replace it, unless this user
     trusts it.
     """
     real = real_path(path, environ)
@@ -83,7 +84,7 @@ def require_reliable_directory(path: str, make: bool = True, environ: Mapping[st
 
 
 def is_reliable_directory(path: str) -> bool:
-    """Return whether it exists and passes `require_reliable_directory`."""
+    """Return whether the directory exists and passes `require_reliable_directory`."""
     try:
         return os.path.isdir(require_reliable_directory(path, make=False))
     except (StorageError, OSError):
@@ -91,10 +92,10 @@ def is_reliable_directory(path: str) -> bool:
 
 
 def require_shared_directory(path: str, make: bool = True) -> str:
-    """Check that nobody can touch the directories that this user makes in `path`: it is reliable, or it has the sticky
-    bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
+    """Check that other users cannot touch the directories that this user makes in `path`: it is reliable, or it has the
+    sticky bit and belongs to root or this user, like /tmp. It is made if it is missing, or left alone without `make`.
 
-    Returns and raises as `require_reliable_directory`.
+    Return `path`. Raise the errors of `require_reliable_directory`.
     """
     try:
         status = os.stat(real_path(path))
@@ -106,9 +107,9 @@ def require_shared_directory(path: str, make: bool = True) -> str:
 
 
 def user_directory_in(path: str) -> str:
-    """Where this user keeps things in a directory that a person named: in it; or, where others can make entries in it
-    too, as in /tmp, in its subdirectory `runs-UID`. What is removed from that, nobody else can make anew, and what is
-    not made yet, nobody else can make sooner."""
+    """Return the directory for this user's entries in a directory that a person named. It is that directory itself, or,
+    where others can make entries too, as in /tmp, its subdirectory `runs-UID`. In the subdirectory, no other user can
+    create an entry under a name that this user has removed, or has not created yet."""
     try:
         status = os.stat(path)
     except OSError:
@@ -118,20 +119,22 @@ def user_directory_in(path: str) -> str:
 
 
 def may_others_create(path: str) -> bool:
-    """Return whether what `path` leads to, also by links, is missing, and another user could make it now."""
+    """Return whether the place to which `path` leads, also by links, is missing, and another user could create it
+    now."""
     real = os.path.realpath(path)
     there = next(filter(os.path.lexists, with_parents(real)))
     return there != real and os.path.isdir(there) and bool(os.stat(there).st_mode & _OTHERS_WRITE)
 
 
 def _is_sticky(status: os.stat_result) -> bool:
-    """Return whether the sticky bit keeps everybody but a believed owner from replacing what others have put there."""
+    """Return whether the sticky bit, on a directory of a trusted owner, keeps users from replacing the entries of
+    others."""
     return bool(status.st_mode & stat.S_ISVTX) and is_believed(status.st_uid)
 
 
 def foreign_owner(path: str) -> str | None:
-    """Who else owns this directory, or the link that it is, in words; None if it is this user's own, trusted, or
-    missing."""
+    """Return a text about the other user who owns this directory, or the link that `path` is; None if it is this user's
+    own, trusted, or missing."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
@@ -146,8 +149,8 @@ def foreign_owner(path: str) -> str | None:
 
 
 def is_own_directory(path: str) -> bool:
-    """Return whether a directory is there, and this user's own, or trusted. It is looked at once: where nobody can move
-    what is another's, it stays what `path` names from then on."""
+    """Return whether the directory exists and is this user's own, or trusted. It is examined once, by a descriptor.
+    Where users cannot move entries of others, the answer stays valid."""
     try:
         with Descriptor(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
             status = os.fstat(directory)
@@ -157,8 +160,8 @@ def is_own_directory(path: str) -> bool:
 
 
 def foreign_danger(path: str) -> str | None:
-    """Why what a run's directory says is not to be done in this user's name: it has a `foreign_owner`, or others can
-    write to it, or put another in its place. None if it is this user's alone, trusted, or missing."""
+    """Return the reason why the contents of a run's directory must not be executed in this user's name: it has a
+    `foreign_owner`, or others can write to it or replace it. None if it is this user's alone, trusted, or missing."""
     found = foreign_owner(path) or replacement_danger(path)
     if found:
         return found
@@ -171,7 +174,7 @@ def foreign_danger(path: str) -> str | None:
 
 
 def replacement_danger(path: str) -> str | None:
-    """How others could put something in the place of what `path` names, in words; None where they could not."""
+    """Return a text about how others could replace the entry at `path`; None if they could not."""
     try:
         real_path(path)
     except StorageError as error:
@@ -182,15 +185,16 @@ def replacement_danger(path: str) -> str | None:
 
 
 def refuse_foreign(path: str, danger: str | None, verb: str) -> None:
-    """Raise UsageError if a run's directory has a `foreign_danger`."""
+    """Raise UsageError if `danger`, such as the `foreign_danger` of a run's directory, is not None. `verb` is the
+    command that is refused."""
     if danger is not None:
         hint = f"the user who started it can do that; if you trust everything in it: worldsize config trust {path}"
         raise UsageError(f"{verb} is for runs of your own: {danger}", path, hint)
 
 
 def make_directories(directory: str) -> None:
-    """Makes `directory` and those above it that are missing: unlike os.makedirs, 0700 each, and 0711 a
-    `user_directory_in`, in which there may be runs for a group to read. OSError."""
+    """Make `directory` and all missing directories above it. Unlike os.makedirs, each gets mode 0700. A
+    `user_directory_in` gets 0711, since it may contain runs for a group to read. Raise OSError if that fails."""
     parent = os.path.dirname(directory)
     if parent != directory and not os.path.isdir(parent):
         make_directories(parent)
@@ -203,8 +207,8 @@ def make_directories(directory: str) -> None:
 
 
 def drop_access_lists(path: str) -> None:
-    """Lets the mode alone say who may do what in a new directory of this user's, and in what will be made there: access
-    lists come from the one above it. Where they cannot be dropped, there are none."""
+    """Remove the access lists of a new directory of this user, which it inherits from the one above, so that only the
+    mode determines access to it and to what will be made in it. If they cannot be removed, there are none."""
     for name in ("system.posix_acl_default", "system.posix_acl_access"):
         try:
             os.removexattr(path, name)
@@ -215,10 +219,10 @@ def drop_access_lists(path: str) -> None:
 def real_path(
     path: str, environ: Mapping[str, str] = os.environ, check_parents: bool = True, also: int | None = None
 ) -> str:
-    """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
-    exist stay as they are named.
+    """Return the real path of `path`. Links are followed if this user, root or the user `also` made them. Components
+    that do not exist stay as they are named.
 
-    Raises StorageError for another user's link; and with `check_parents` for a directory on the way in which others
+    Raise StorageError for another user's link, and with `check_parents` for a directory on the way in which others
     could replace what `path` names, unless this user trusts it.
     """
     return follow_links(
@@ -227,8 +231,8 @@ def real_path(
 
 
 def require_component(path: str, status: os.stat_result) -> None:
-    """Check one component of a path by its own status (lstat): a link of this user's or root's, or a directory in which
-    others cannot replace anything, or that this user trusts. StorageError."""
+    """Check one component of a path by its own status (lstat). It must be a link of this user or root, or a directory
+    in which others cannot replace anything, or that this user trusts. Raise StorageError if it is not."""
     if not stat.S_ISLNK(status.st_mode):
         _require_safe_parent(path, status, os.environ)
     else:
@@ -248,8 +252,8 @@ def _require_safe_parent(directory: str, status: os.stat_result, environ: Mappin
 
 
 def _with_root_owner(status: os.stat_result) -> os.stat_result:
-    """Return the status, with root as owner, of a directory on the way that lies in /, where nobody but root makes
-    any."""
+    """Return the status with root as owner. It is used for a directory directly in /, where only root can make
+    entries."""
     return os.stat_result((*status[:4], 0, *status[5:10]))
 
 
@@ -267,6 +271,6 @@ def _is_trusted(path: str, status: os.stat_result, environ: Mapping[str, str]) -
 
 
 def is_node_local(path: str) -> bool:
-    """Return whether it lies, through links too, where every machine of a cluster has a directory of its own."""
+    """Return whether the real path is in a place of which every machine of a cluster has its own, such as /tmp."""
     real = os.path.realpath(path)
     return any(real == place or real.startswith(place + os.sep) for place in _NODE_LOCAL)

@@ -1,8 +1,8 @@
-"""Files that worldsize writes for a person to keep, where others may be able to write, too: a lock file, a job, a
+"""Writing of files for a person to keep, in places where others may also be able to write: a lock file, a job, a
 configuration.
 
-A link of somebody else's on the way could lead to any file of this user's: it is refused, also one that comes in the
-place of a directory or a file meanwhile.
+Another user's link on the way could lead to any file of this user. It is refused, also if it replaces a directory or a
+file meanwhile.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from worldsize.trust.owners import is_believed, is_ours
 
 
 def write_document(path: str, data: bytes) -> None:
-    """Replaces `path` by a file that holds `data`; a reader sees the old file or the new one, whole.
+    """Replace `path` by a file with the content `data`. A reader sees the old file or the new one, whole.
 
-    Its mode is the old one's, if that was this user's, else what the umask leaves. A link of this user's or root's is
-    followed; a device or a pipe is written to. OSError, also for a link of somebody else's.
+    Its mode is that of the old file if that was this user's, else determined by the umask. A link of this user or root
+    is followed. A device or a pipe is written to. Raise OSError if that fails, also for another user's link.
     """
     parent, name = _open_parent(path)
     with Descriptor(parent) as directory:
@@ -31,8 +31,8 @@ def write_document(path: str, data: bytes) -> None:
 
 
 def open_document(path: str, new: bool = False) -> TextIO:
-    """Open an empty file at `path`, to be written little by little; links as with `write_document`. OSError; with `new`
-    FileExistsError where something is there."""
+    """Open an empty file at `path` for writing step by step. Links are handled as in `write_document`. Raise OSError if
+    that fails; with `new`, FileExistsError if something exists there."""
     parent, name = _open_parent(path)
     with Descriptor(parent) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
@@ -60,8 +60,8 @@ def _write(directory: int, name: str, data: bytes) -> None:
 
 
 def _open_parent(path: str) -> tuple[int, str]:
-    """Open the directory that `path` leads to. Returns its descriptor, and the name in it, which was no link a moment
-    ago."""
+    """Open the directory to which `path` leads. Return its descriptor and the name of the entry in it, which was no
+    link a moment ago. Raise OSError for another user's link."""
     for _ in range(MOST_LINKS):
         parent, name = os.path.split(os.path.abspath(path))
         real = _without_links(parent, path)

@@ -1,4 +1,5 @@
-"""A key that all processes of this user can have, on all machines that share a home, and nobody else."""
+"""A secret key of this user, shared by all processes of the user on all machines with the same home, and by no other
+user."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _LENGTH = 32
 
 
 def user_home(environ: Mapping[str, str]) -> str:
-    """Return the user's home directory: HOME of `environ`, or where that is missing `~` of this process."""
+    """Return the user's home directory: HOME of `environ`, or `~` of this process if HOME is missing."""
     return environ.get("HOME") or os.path.expanduser("~")
 
 
@@ -23,8 +24,8 @@ def config_home(environ: Mapping[str, str]) -> str:
 
 
 def user_key(environ: Mapping[str, str]) -> bytes | None:
-    """32 bytes, made at their first use in the user's configuration directory; None where nothing can be kept there
-    that is this user's alone."""
+    """Return the key of 32 bytes, which is created at its first use in the user's configuration directory. None if no
+    private file can be kept there."""
     path = os.path.join(config_home(environ), "key")
     try:
         return _read(path)
@@ -42,7 +43,7 @@ def user_key(environ: Mapping[str, str]) -> bytes | None:
         finally:
             os.unlink(own)
     except OSError:
-        pass  # read only; or another process was quicker
+        pass  # read-only, or another process was quicker
     try:
         return _read(path)
     except OSError:

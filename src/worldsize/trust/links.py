@@ -1,5 +1,5 @@
-"""Ways through the file system: links that this user may follow, which are this user's own and root's, since another
-user's could lead anywhere, and elsewhere a moment later; directories that are opened one after the other.
+"""Traversal of paths that is safe against other users' links. This user's links and root's are followed. Another user's
+link could lead anywhere, and elsewhere a moment later. Directories are opened one after the other.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MOST_LINKS = 40
-"""As the kernel follows in one path."""
+"""The most links that are followed in one path, as in the kernel."""
 
 THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Flags for a directory in which only names are looked up."""
+"""Flags for opening a directory in which names are only looked up."""
 
 
 def with_parents(directory: str) -> Iterator[str]:
@@ -33,9 +33,9 @@ def with_parents(directory: str) -> Iterator[str]:
 
 
 def open_below(path: str, top: int | None = None) -> int:
-    """Open a directory, to look names up in. Returns its descriptor. `path` is below the directory of the descriptor
-    `top`, or absolute; none of its names may be a link, as what was none a moment ago may have been exchanged for one.
-    OSError."""
+    """Open a directory in which names are looked up. Return its descriptor. `path` is below the directory of the
+    descriptor `top`, or absolute. None of its components may be a link, since a directory may have been replaced by one
+    a moment ago. Raise OSError if that fails."""
     place = os.open(os.sep, THROUGH) if top is None else os.dup(top)
     for name in filter(None, path.split(os.sep)):
         with Descriptor(place) as above:
@@ -46,10 +46,10 @@ def open_below(path: str, top: int | None = None) -> int:
 def follow_links(
     path: str, enter: Callable[[str], None] | None = None, also: int | None = None, strict: bool = False
 ) -> str:
-    """Where `path` leads. Links are followed if this user or root made them, or the user `also`; components that do not
-    exist stay as they are named.
+    """Return the real path of `path`. Links are followed if this user, root or the user `also` made them. Components
+    that do not exist stay as they are named.
 
-    `enter` is called with each directory before a name in it is looked up, and may raise. Raises StorageError for
+    `enter` is called with each directory before a name in it is looked up, and may raise. Raise StorageError for
     another user's link; with `strict` also for one in / whose owner this user namespace does not know.
     """
     left = os.path.join(os.getcwd(), path).split(os.sep)[::-1]
@@ -83,7 +83,7 @@ def follow_links(
 
 
 def require_link(path: str, status: os.stat_result, strict: bool = False) -> None:
-    """Check a link by its own status (lstat). Raises StorageError if it is neither this user's nor root's. A link in /
+    """Check a link by its own status (lstat). Raise StorageError if it is neither this user's nor root's. A link in /
     whose owner this user namespace does not know counts as root's, unless `strict`."""
     is_roots = not strict and os.path.dirname(path) == os.sep and is_unknown(status.st_uid)
     if not is_believed(status.st_uid) and not is_roots:
@@ -91,7 +91,7 @@ def require_link(path: str, status: os.stat_result, strict: bool = False) -> Non
 
 
 def unsafe_directory_error(path: str, danger: str, what: str = "its content cannot be trusted") -> StorageError:
-    """Return the error for a directory that others can change."""
+    """Return the error for a directory that others can change. `danger` states how, `what` the consequence."""
     hint = (
         "name a directory of your own, or close it to other users; or, if you trust every user who can write there: "
         "worldsize config trust %s"
@@ -100,8 +100,9 @@ def unsafe_directory_error(path: str, danger: str, what: str = "its content cann
 
 
 def read_link(name: str, directory: int | None = None) -> tuple[os.stat_result, str]:
-    """Return the status of what has this name, in the directory `directory` (a descriptor) if one is given, and where
-    it leads if it is a link. Both are of one and the same, whatever others put in its place meanwhile. OSError."""
+    """Return the status of the entry `name` and, if it is a link, its target, else "". `name` is relative to the
+    directory descriptor `directory` if that is given. Both results belong to the same entry, even if it is replaced
+    meanwhile. Raise OSError if it cannot be opened."""
     with Descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)) as found:
         status = os.fstat(found)
         return status, os.readlink("", dir_fd=found) if stat.S_ISLNK(status.st_mode) else ""

@@ -1,7 +1,7 @@
-"""Who else can change a file or a directory, by its owner and its mode.
+"""Checks of who else can change a file or a directory, by its owner and its mode.
 
-The same as for ssh's StrictModes and git's safe.directory: this user and root are believed, others are not. A group
-that is this user's alone, as many systems make one for each user, is no other.
+The rule is that of ssh's StrictModes and git's safe.directory: this user and root are trusted, others are not. A group
+of which this user is the only member, as many systems make one for each user, does not count as others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def danger_of(status: os.stat_result, place: str | int | None = None) -> str | None:
-    """What is wrong with relying on what has this status: whose it is, or who may write to it; None where only this
-    user and root can change it. A link's own mode says nothing: pass the status of what is relied on. `place`, its path
-    or descriptor: an access list there lets others than the group write, where the mode shows the group's right."""
+    """Return why an entry with this status cannot be relied on, which is its owner, or who may write to it; None if
+    only this user and root can change it. A link's own mode is meaningless: pass the status of its target. `place` is
+    the path or descriptor of the entry: an access list on it can let others than the group write, where the mode shows
+    the group's right."""
     if not is_believed(status.st_uid):
         return f"it belongs to {user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
@@ -29,13 +30,13 @@ def danger_of(status: os.stat_result, place: str | int | None = None) -> str | N
 
 
 def is_believed(uid: int) -> bool:
-    """Return whether `uid` is this user or root: the owner of / too, which need not be 0 in a user namespace."""
+    """Return whether `uid` is trusted: this user, root, or the owner of /, which need not be 0 in a user namespace."""
     return uid in (0, os.geteuid(), _owner_of_root()) and not is_unknown(uid)
 
 
 def is_unknown(uid: int) -> bool:
-    """Return whether it stands for everybody whom this process's user namespace does not map: root and all other users
-    look the same there."""
+    """Return whether `uid` is the one number that the kernel shows for all users that this process's user namespace
+    does not map. Root and other users cannot be distinguished by it."""
     return uid == _unmapped_uid()
 
 
@@ -46,7 +47,8 @@ def _owner_of_root() -> int:
 
 @lru_cache
 def _unmapped_uid() -> int | None:
-    """Return the number that the kernel shows in place of owners without one; None where every owner has one."""
+    """Return the number that the kernel shows in place of owners without one in this user namespace; None if every
+    owner has a number, or the number cannot be read."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             number = int(file.read())
@@ -58,7 +60,8 @@ def _unmapped_uid() -> int | None:
 
 
 def access_list(place: str | int) -> bytes:
-    """Return the access list of a path or a descriptor, as the kernel has it; empty where the mode says all."""
+    """Return the access list of a path or a descriptor, in the kernel's format; empty if the mode alone determines
+    access."""
     try:
         return os.getxattr(place, _ACCESS_LIST)
     except (OSError, AttributeError):
@@ -66,14 +69,16 @@ def access_list(place: str | int) -> bytes:
 
 
 def is_ours(status: os.stat_result) -> bool:
-    """Return whether what has this status is this user's; root's is not, but for root."""
+    """Return whether an entry with this status belongs to this user. Root's entries do not, unless this user is
+    root."""
     return status.st_uid == os.geteuid() and not is_unknown(status.st_uid)
 
 
 def is_private_group(gid: int) -> bool:
-    """Return whether a group has no member but this user: their own group, of their own name, that lists nobody else,
-    and that is nobody else's first one, as far as the system lists its users. Root's group counts as such where it
-    lists nobody; and the group of a user without a name, with their number and no name, as containers have them."""
+    """Return whether this user is the only member of a group. Its name must be the user's, it must be the user's first
+    group, list no other member, and be no other user's first group, as far as the system lists its users. For root, the
+    last condition is not required. The group of a user without a name is private if it has the user's number and no
+    name, as in containers."""
     import grp
     import pwd
 
@@ -98,8 +103,9 @@ def _is_first_group_of_one(gid: int, uid: int) -> bool:
 
 
 def is_own_process(pid: int) -> bool:
-    """Return whether all of a process's user ids are this user's. Who owns its files in /proc does not tell: the kernel
-    gives them to root where the process wants to be unreadable. OSError where it is gone."""
+    """Return whether all user ids of a process are this user's. The owner of its files in /proc is not sufficient,
+    since the kernel assigns them to root if the process makes itself unreadable. Raise OSError if the process is gone.
+    """
     with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
@@ -113,7 +119,7 @@ def user_name(uid: int) -> str:
 
 
 def login_name(uid: int) -> str | None:
-    """Return the user's name; None where this machine knows none."""
+    """Return the user's name; None if this machine knows none."""
     import pwd
 
     try:

@@ -1,6 +1,7 @@
-"""What /proc shows of this process: its words to everybody, its variables to this user and to what it starts.
+"""Control of what /proc shows of this process: its arguments to all users, its variables to this user and to the
+processes that it starts.
 
-A forked process shows what the one was started with that it comes from, however long that has ended.
+A forked process shows the arguments and variables with which its ancestor was started, even long after that has ended.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -14,36 +15,36 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _ARG_START, _ARG_END, _ENV_START, _ENV_END = 45, 46, 47, 48
-"""Of the words of /proc/PID/stat that come after the program's name: proc(5) counts these from 48."""
+"""Indices of the fields in /proc/PID/stat, counted after the program's name. proc(5) counts them from 48."""
 
 
 PASSWORD_VARIABLE = "WORLDSIZE_HPCPACK_PASSWORD"
-"""Of an account on a cluster: for worldsize's own process alone."""
+"""The variable with the password of an account on a cluster, for worldsize's own process only."""
 
 
 _withheld: dict[str, str] = {}
 
 
 def withhold_password() -> None:
-    """Takes the password's variable out of this process's environment, which all programs that it starts would
-    inherit."""
+    """Remove the password's variable from this process's environment, which all programs that it starts would inherit,
+    and remember its value."""
     if PASSWORD_VARIABLE in os.environ:
         _withheld[PASSWORD_VARIABLE] = os.environ[PASSWORD_VARIABLE]
         withdraw_variables([PASSWORD_VARIABLE])
 
 
 def withheld_password(environ: Mapping[str, str]) -> str | None:
-    """What the variable holds, or held before `withhold_password`."""
+    """Return the password in the variable, or its value before `withhold_password`; None if there is none."""
     return environ.get(PASSWORD_VARIABLE) or _withheld.get(PASSWORD_VARIABLE)
 
 
 def with_password(environ: Mapping[str, str]) -> dict[str, str]:
-    """For a shell of the user's own, where worldsize may be called again."""
+    """Return `environ` with the withheld password, for a shell of the user, in which worldsize may be called again."""
     return {**environ, **_withheld}
 
 
 def withheld_variables(names: Collection[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that no process of a run but its ranks is to have: these, and an account's password."""
+    """Return the variables that only the ranks of a run may have: `names`, and the account's password if it is set."""
     return (*names, PASSWORD_VARIABLE) if PASSWORD_VARIABLE in environ else tuple(names)
 
 
@@ -52,8 +53,8 @@ def without_variables(environ: Mapping[str, str], names: Collection[str]) -> dic
 
 
 def withdraw_variables(names: Collection[str]) -> None:
-    """Takes these variables out of this process's environment, and out of what is shown of it. What cannot be written
-    stays as it is."""
+    """Remove these variables from this process's environment, and blank their values in /proc. A failure to blank them
+    is ignored."""
     for name in names:
         os.environ.pop(name, None)
     if names:
@@ -64,8 +65,8 @@ def withdraw_variables(names: Collection[str]) -> None:
 
 
 def set_process_title(title: str) -> None:
-    """Shows `title`, or as much of it as there is room for, in place of the words that this process, or the one that it
-    was forked from, was started with. What cannot be written stays as it is."""
+    """Show `title`, cut to the available room, in place of the arguments with which this process, or the one that it
+    was forked from, was started. A failure is ignored."""
     try:
         start, end = _bounds(_ARG_START, _ARG_END)
         with _memory() as memory:

@@ -1,8 +1,8 @@
-"""Which `worldsize.toml` counts: the user's own, and a project's that only this user could have written, or that the
-user trusts.
+"""The decision which `worldsize.toml` files count: the user's own, and a project's file that only this user could have
+written, or that the user trusts.
 
-A project's file with authority, which decides what is executed or where a secret goes, is asked about once, at a
-terminal: a cloned repository is its author's text, although it belongs to whoever cloned it.
+A project's file with authority decides what is executed or where a secret is sent. The user is asked about it once, at
+a terminal, since a cloned repository is its author's text although the files belong to the user who cloned it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from worldsize.trust.owners import danger_of, is_believed, user_name
 TYPE_CHECKING = False
 
 TRUST_VARIABLE = "WORLDSIZE_TRUST_PROJECT"
-"""1: every project's file counts; 0: none that could harm, unless `worldsize config trust` says so."""
+"""The variable that decides for all project files. 1: every file counts; 0: no file with authority counts, unless it
+was trusted by `worldsize config trust`."""
 
 
 class ConfigFile(NamedTuple):
-    """A file as it was read: `danger` is how others than this user and root could have changed it."""
+    """A configuration file as it was read. `danger` states how users other than this one and root could have changed
+    it; None if they could not."""
 
     path: str
     data: bytes
@@ -32,7 +34,7 @@ class ConfigFile(NamedTuple):
 
 
 class TrustQuestion(NamedTuple):
-    """About a project's file: `said` is what it decides, (key, value) each."""
+    """The question whether to trust a project's file. `said` are the settings that it decides, as (key, value)."""
 
     path: str
     said: tuple[tuple[str, str], ...]
@@ -45,12 +47,13 @@ class TrustVerdict(NamedTuple):
 
 if TYPE_CHECKING:
     Ask = Callable[[TrustQuestion], bool | None]
-    """Ask the person at the terminal; None: no answer."""
+    """Callback that asks the person at the terminal; None if there was no answer."""
 
 
 def read_config(path: str, limit: int) -> ConfigFile:
-    """Return the file, and at most `limit` + 1 bytes of it. ConfigError for what cannot be read or is no regular
-    file."""
+    """Return the file with at most `limit` + 1 bytes of its content. A file that cannot be read and that belongs to
+    another user is returned without content. Raise ConfigError for any other file that cannot be read or is not a
+    regular file."""
     try:
         with open(open_regular_file(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -59,13 +62,14 @@ def read_config(path: str, limit: int) -> ConfigFile:
     except OSError as error:
         others = _foreign_owner(path)
         if others:
-            return ConfigFile(path, b"", others)  # whoever wrote it could else stop everybody who works below it
+            return ConfigFile(path, b"", others)  # an error would let its owner block all users below it
         raise ConfigError(f"cannot be read: {error.strerror}", path) from None
 
 
 def _foreign_owner(path: str) -> str | None:
-    """Whose it is, where neither this user nor root made it, or the link that it is; one that has gone by now was
-    somebody's who did not want that to be seen."""
+    """Return a text about the owner of the file, or of the link at `path`, if that is neither this user nor root; None
+    if it is. A file that no longer exists is also reported, since another user may have removed it to hide the owner.
+    """
     try:
         owner = os.lstat(path).st_uid
     except OSError:
@@ -74,8 +78,9 @@ def _foreign_owner(path: str) -> str | None:
 
 
 def danger_of_file(path: str, status: os.stat_result) -> str | None:
-    """How others could have written the file, or put another in its place: also by a link of theirs that leads to a
-    file of this user's, whose relative paths would then be of their directory. None where they could not."""
+    """Return a text about how others could have written the file or replaced it; None if they could not. Another user's
+    link to a file of this user counts too, since relative paths in the file would then start at that user's directory.
+    """
     named = os.lstat(path) if os.path.lexists(path) else None
     others = _foreign_owner(path)
     if others:
@@ -93,7 +98,7 @@ def danger_of_file(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
-    """Return the danger of the file that a link of this user's, or root's, leads to."""
+    """Return the danger of the file to which a link of this user or root leads; None if there is none."""
     replaced = replacement_danger(path)
     if replaced:
         return replaced
@@ -104,20 +109,21 @@ def _danger_behind_link(path: str, status: os.stat_result) -> str | None:
 
 
 def _danger_of_directory(path: str) -> str | None:
-    """How others could put files into the file's directory. Even with the sticky bit they could move a file of this
-    user's there, whose relative paths would then start at that directory."""
+    """Return a text about how others could place files in the file's directory; None if they could not. Even with the
+    sticky bit they could move a file of this user there, whose relative paths would then start at that directory."""
     place = os.path.dirname(path) or "."
     danger = danger_of(os.stat(place), place)
     return danger and f"of its directory, {danger}"
 
 
 _unanswered: set[tuple[str, bytes]] = set()
-"""Files that were asked about in this process and not confirmed: they do not count when they are read again, even if
+"""Files about which this process has asked without a confirmation. They do not count when they are read again, even if
 no answer can be stored."""
 
 
 def judge_user_file(file: ConfigFile, environ: Mapping[str, str]) -> TrustVerdict:
-    """Return the file in the user's own configuration directory, which is another's where HOME is."""
+    """Return the verdict whether the file in the user's own configuration directory counts. It may be another user's
+    file if HOME is another user's."""
     if file.danger is None or _decision(file, environ):
         return TrustVerdict(True)
     return TrustVerdict(False, _exclusion(file))
@@ -129,10 +135,11 @@ def judge_project_file(
     environ: Mapping[str, str],
     ask: Ask | None,
 ) -> TrustVerdict:
-    """Return whether a project's file counts, and what is to be said about that. `authority` gives what it decides: the
-    file is only read for that where nobody else could have written it. An answer is written down.
+    """Return the verdict whether a project's file counts, with a notice about that. `authority` returns the settings
+    that the file decides, and is only called if no other user could have written the file. `ask` asks the user. An
+    answer is stored.
 
-    Raises what `authority` does; ConfigError for a switch that says neither 0 nor 1.
+    Raise the errors of `authority`; ConfigError if the variable TRUST_VARIABLE is neither 0 nor 1.
     """
     switch = environ.get(TRUST_VARIABLE, "")
     if switch not in ("", "0", "1"):
@@ -151,7 +158,7 @@ def judge_project_file(
     if answer is not None:
         from worldsize.trust.decisions import try_write_decision
 
-        try_write_decision(file.path, answer, environ, file.data)  # or else it is asked again
+        try_write_decision(file.path, answer, environ, file.data)  # if that fails, the user is asked again
     if ask and not answer:
         _unanswered.add((file.path, file.data))
     if (file.path, file.data) in _unanswered:

@@ -1,4 +1,4 @@
-"""Names of variables, keys and options that say that a secret is under them: `HF_TOKEN`, `--api-key`, `dbPassword`.
+"""Recognition of names of variables, keys and options that contain secrets: `HF_TOKEN`, `--api-key`, `dbPassword`.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,7 +18,7 @@ _SECRET_ENDS = (
     "USERPASS",
 )  # fmt: skip
 _TOKENS_OF_TEXT = frozenset(("BOS", "CLS", "EOS", "MASK", "PAD", "SEP", "SPECIAL", "STOP", "UNK"))
-"""With one of these a token is a language model's: PAD_TOKEN."""
+"""Words with which TOKEN means a token of a language model: PAD_TOKEN."""
 
 _KEPT_WORDS = frozenset((
     "AUTHORIZATION", "BEARER", "CONNECTIONSTRING", "CONNSTR", "COOKIE", "CREDENTIAL", "JWT", "TOKEN",
@@ -27,16 +27,17 @@ _KEPT_KEYS = frozenset((
     "ACCESS", "ACCOUNT", "ADMIN", "API", "AUTH", "DEPLOY", "ENCRYPTION", "LICENCE", "LICENSE", "MASTER", "PRIVATE",
     "SHARED", "SIGNING", "STORAGE",
 ))  # fmt: skip
-"""Before KEY: what is kept from others. A key alone may be a dictionary's."""
+"""Words before KEY that make it a secret. KEY alone may be the key of a dictionary."""
 
-# One of these is in every name of a secret: most names need no regular expression, and to compile one takes longer than
+# Each name of a secret contains one of these, so most names need no regular expression. Compiling one takes longer than
 # all the rest.
 _NAME_MARKS = (
     "AUTH", "BEARER", "CONN", "COOKIE", "CRED", "DSN", "JWT", "KEY", "LICEN", "PASS", "PAT", "PW", "SAS", "SECRET",
     "SIG", "TOKEN", "WEBHOOK",
 )  # fmt: skip
 _LAST_WORDS = frozenset(("LICENSE", "LICENCE"))
-"""What names a file or a server with a word after it: LM_LICENSE_FILE."""
+"""Words that mean a secret only at the end of a name. With a word after them they name a file or a server:
+LM_LICENSE_FILE."""
 
 _NOT_SECRET = frozenset(("PWD", "OLDPWD"))
 _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
@@ -44,7 +45,7 @@ _WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 SIMPLE = (
     r"[\"']?(?:[-+]?[0-9][0-9.,:eE+-]{0,15}|[A-Z]?[a-z_]{1,20}|[A-Z_]{1,20}|(?:~|\.{0,2})/[\w.-]+(?:/[\w.-]+)*/?)[\"']?"
 )
-"""Numbers, words, paths: most of what is under a name like a secret's, and is none."""
+"""Pattern of numbers, words and paths: most values under secret-like names that are not secrets."""
 
 _SWITCH_OR_FILE = (
     r"[\"']?(?:[01]|(?i:true|false|yes|no|on|off|none|null|auto|default)"
@@ -53,7 +54,7 @@ _SWITCH_OR_FILE = (
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a variable, key or option of this name holds a secret."""
+    """Return whether a variable, key or option of this name contains a secret."""
     if name in _NOT_SECRET or not may_name_secret(name):
         return False
     words = _words(name)
@@ -70,8 +71,8 @@ def _words(name: str) -> list[str]:
 
 
 def may_name_secret(text: str) -> bool:
-    """Return whether a secret's name may be in `text`, by its letters alone."""
-    # PATH is no PAT where it is one word, or one word's end or middle: of its letters all are small but the first.
+    """Return whether `text` may contain the name of a secret. This is a fast test of its letters only."""
+    # PATH does not count as PAT if it is a word or a part of one: its letters are all capitals, or small but the first.
     upper = text.replace("PATH", "/") if text.isupper() else text.replace("path", "/").replace("Path", "/").upper()
     return has_one(upper, _NAME_MARKS)
 
@@ -84,9 +85,9 @@ def has_one(text: str, marks: tuple[str, ...]) -> bool:
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Return whether what a name like a secret's holds is none: `MAX_TOKENS=100`, `--sort-key loss`,
-    `KEY_FILE=~/.ssh/key`. Under a name that is of one secret itself (HF_TOKEN, API_KEY) only a switch or a file is; and
-    nothing where the name says password or secret."""
+    """Return whether the value under a secret's name is not a secret: `MAX_TOKENS=100`, `--sort-key loss`,
+    `KEY_FILE=~/.ssh/key`. Under a name of a single secret (HF_TOKEN, API_KEY) only a switch or a file is harmless. If
+    the name contains a word for password or secret, nothing is."""
     upper = name.upper()
     if any(word in upper for word in ("PASS", "PW", "SECRET")):
         return False
@@ -94,7 +95,7 @@ def is_harmless(name: str, value: str) -> bool:
 
 
 def _is_kept(name: str) -> bool:
-    """Return whether a secret's name is of the secret itself: not how many, or what is known of it."""
+    """Return whether a secret's name means the secret itself, and not a number of secrets or information about one."""
     words = _words(name)
     while words[-1].isdigit() and len(words) > 1:
         words.pop()

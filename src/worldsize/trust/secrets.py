@@ -1,9 +1,8 @@
-"""Secrets out of what is written down or shown.
+"""Masking of secrets in everything that is written to files or shown.
 
-By name: a word of a variable's, key's or option's name says what it holds (`HF_TOKEN`, `--api-key`, `dbPassword`).
-By shape: passwords in URLs, and the tokens in conda's (`/t/TOKEN/`), `NAME=value` with such a name, bearer tokens,
-private keys, tokens with their service's own prefix.
-A secret without either is not recognised.
+By name: a word in the name of a variable, key or option shows that the value is secret (`HF_TOKEN`, `--api-key`,
+`dbPassword`). By shape: passwords in URLs, and the tokens in conda's URLs (`/t/TOKEN/`), `NAME=value` with such a name,
+bearer tokens, private keys, tokens with their service's own prefix. A secret without either is not recognised.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MASK = "***"
-"""What stands for a secret, wherever it is written down or shown."""
+"""The text that replaces a secret wherever it is written to a file or shown."""
 
-# One of these is in every text with a secret: most need no regular expression, and to compile those takes longer than
+# Each text with a secret contains one of these, so most need no regular expression. Compiling those takes longer than
 # all the rest.
 _TEXT_MARKS = (
     "@", "Bearer", "Basic", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "hf_", "xox", "sk-",
@@ -30,17 +29,18 @@ _TEXT_MARKS = (
 )  # fmt: skip
 _RARE_MARKS = ("':", '":', ": ", "PRIVATE KEY", "Key:", "-key:", "Token:", "-token:")
 _DISTINCTIVE, _DISTINCTIVE_WORD = 4, 8
-"""Characters of a value from which on it is looked for elsewhere; of one that could be any word or number."""
+"""The least number of characters of a value that is searched for elsewhere, and of one that could be any word or
+number."""
 
 _NO_PASSWORDS = ("", "x", "x-oauth-basic")
 _LONG_NAME = 20
 _NESTED = 50
-"""So many names in a value, one within the other, are looked at each for itself."""
+"""The most names, one within the other, in a value whose parts are examined one by one."""
 
 _QUOTE = r"[\"'](?=[^\s,:;)\]}])"
-"""Within a word: what follows does not follow the end of a text in JSON or Python."""
+"""Pattern of a quotation mark within a word, which is one that does not end a text in JSON or Python."""
 
-# Each alternative starts only where a word does: linear in the text's length.
+# Each alternative starts only at the beginning of a word, so that the time is linear in the text's length.
 _SHAPES = (
     r"(?P<scheme>(?:(?<![A-Za-z0-9+.-])|(?<=\s-)|(?<=^-))[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s/'\"]*)@"
     r"|(?P<bearer>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}"
@@ -58,25 +58,26 @@ _RARE_SHAPES = (
     r"|(?P<field>(?<=[\"'])(?!keys?\b)[A-Za-z][\w.-]*|(?<![\w.-])[A-Za-z]+(?:-[A-Za-z]+)+)(?P<colon>[\"']?:\s*[\"']?)"
     r"(?P<content>(?<=\")(?:\\.|[^\"\\\n])+|(?<=')(?:\\.|[^'\\\n])+|[^\s\"',{}\[\]()]+)"
 )
-"""Apart, as the next, since to compile them takes as long as all else that is done with most texts."""
+"""Pattern of rare shapes. It is separate, like the next one, since compiling it takes as much time as everything else
+that is done with most texts."""
 
 _ODD_PASSWORD = (
     r"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]*://[^\s/:'\"]*:)(?![0-9]*/)"
     r"(?:[^\s/'\"]|" + _QUOTE + r")+(?:/[^\s@:'\"]*)?@"
 )
-"""Of an address, with what would have to be written as %27, %22 and %2F."""
+"""Pattern of a password in an address with characters that should be written as %27, %22 and %2F."""
 
 _REFERENCE = r"\"?\$\(.*|(\"?)\$(?:\w+|\{\w+\})\1|([\"']?)\$\{\{[^{}]*\}\}\2"
 _ADDRESS = r"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"/]*)([^\s'\"]*)"
 _CHANNEL_TOKEN = r"(?i)((?:/|%2f)+(?:t|%74)(?:/|%2f)+)[^/?#%\s]+"
-"""In an address's path: what conda's servers take for a password."""
+"""Pattern of a token in an address's path, which conda's servers accept as a password."""
 
 _TOKEN_MARKS = ("/t/", "t%2f", "%74")
 _CHANNELS = frozenset(("channel", "channels", "channel_alias"))
 
 
 class _Masking:
-    """`sparing`: what is harmless stays, although its name is a secret's."""
+    """A way of masking. If `sparing`, harmless values are kept even if their names are those of secrets."""
 
     def __init__(self, sparing: bool) -> None:
         self._sparing = sparing
@@ -96,7 +97,7 @@ class _Masking:
         return mask_tokens_in_paths(text)
 
     def channel(self, text: str) -> str:
-        """Return a channel of conda's, masked; a token is also found in its name below an alias: t/TOKEN/NAME."""
+        """Return a conda channel, masked. A token is also recognised in a name below an alias: t/TOKEN/NAME."""
         return re.sub(r"^(t/+)[^/?#\s]+(?=/)", r"\1" + MASK, self.text(text))
 
     def argv(self, argv: Iterable[str]) -> list[str]:
@@ -145,7 +146,8 @@ class _Masking:
         return MASK
 
     def _mask_named(self, name: str, value: str) -> str:
-        """What names a variable is no secret yet: `--token $TOKEN`."""
+        """Return the value, masked if its name is that of a secret. A reference to a variable is not a secret: `--token
+        $TOKEN`."""
         if self._is_secret(name, value):
             return value if _is_reference(value) else MASK
         if value.count("=") > _NESTED:
@@ -157,43 +159,45 @@ _ALL, _SPARING = _Masking(sparing=False), _Masking(sparing=True)
 
 
 mask = _ALL.value
-"""The value of a name as it may be written down: `***` where the name is a secret's, else with its secrets masked."""
+"""Function that masks the value of a name: `***` if the name is a secret's, else the value with its secrets masked."""
 
 mask_text = _ALL.text
-"""Free text with what looks like a secret in it masked."""
+"""Function that masks everything in free text that looks like a secret."""
 
 mask_channel = _ALL.channel
-"""A channel of conda's, by name or address, or text about one."""
+"""Function that masks a conda channel, given by name or address, or a text about one."""
 
 mask_argv = _ALL.argv
-"""A command line: also the value that stands after `--api-key`."""
+"""Function that masks the words of a command line, including the value that follows `--api-key`."""
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a variable of this name has a secret as, or in, its value; numbers, words and files under a name
-    that is only like a secret's are none."""
+    """Return whether the value of a variable of this name is a secret, or contains one. Numbers, words and files under
+    a name that is only similar to a secret's are not secrets."""
     return _SPARING.value(name, value) != value
 
 
 def mask_tokens_in_paths(text: str) -> str:
-    """Addresses in `text` without what conda's servers take for a password, and otherwise as they are."""
+    """Return `text` with the tokens masked that conda's servers accept in the paths of addresses, and otherwise
+    unchanged."""
     if "://" in text and has_one(text.lower(), _TOKEN_MARKS):
         return re.sub(_ADDRESS, _without_token, text)
     return text
 
 
 def mask_tree(value: Any, name: str = "", sparing: bool = False) -> Any:
-    """Return a value of JSON's kinds with every secret in it masked, by its key or its shape; texts in a list as words.
+    """Return a JSON value with every secret in it masked, by its key or its shape. Texts in a list are treated as words
+    of a command line.
 
-    `sparing`: where a secret that is masked is lost, numbers, simple words and paths stay under names that are only
-    like a secret's (MAX_TOKENS, SORT_KEY).
+    With `sparing`, numbers, simple words and paths are kept under names that are only similar to a secret's
+    (MAX_TOKENS, SORT_KEY). It is for places where a masked value is lost.
     """
     return (_SPARING if sparing else _ALL).tree(value, name)
 
 
 def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[str]:
-    """Return the values of these variables, or inputs, that are secrets: by their names, or because `also` names them.
-    Not those that are harmless, or too short to be told from other text."""
+    """Return the values of these variables, or inputs, that are secrets: by their names, or because `also` lists them.
+    Values that are harmless, or too short to be distinguished from other text, are left out."""
     found = {name: value for name, value in named.items() if len(value) >= _DISTINCTIVE}
     return [
         value
@@ -203,17 +207,18 @@ def secret_values(named: Mapping[str, str], also: Collection[str] = ()) -> list[
 
 
 def _is_distinctive(value: str) -> bool:
-    """Return whether it can be told from other text: `HF_TOKEN: train` may not take `train` out of a command."""
+    """Return whether the value can be distinguished from other text. `HF_TOKEN: train` must not remove `train` from a
+    command."""
     return len(value) >= _DISTINCTIVE_WORD or re.fullmatch(SIMPLE, value) is None
 
 
 def mask_values(value: Any, secrets: Collection[str]) -> Any:
-    """Return a value of JSON's kinds without these texts, wherever they are in it, names too. Before names and shapes
-    are masked: those may take the beginning of a value alone, and what is left is found no more."""
+    """Return a JSON value with these texts masked wherever they are in it, also in names. Call it before names and
+    shapes are masked: those may mask only the beginning of a value, and the rest would no longer be found."""
     if not secrets:
         return value
     if isinstance(value, str):
-        for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
+        for secret in sorted(secrets, key=len, reverse=True):  # a secret may be the beginning of another
             value = value.replace(secret, MASK)
         return value
     if isinstance(value, Mapping):
@@ -224,8 +229,8 @@ def mask_values(value: Any, secrets: Collection[str]) -> Any:
 
 
 def _mask_login(scheme: str, login: str) -> str:
-    """What stands before the last @ of an address. A user alone is a token where it is for a web server, also of git;
-    one with nothing, or with a word that says so, in the password's place, too."""
+    """Return the part before the last @ of an address, masked. A user name without a password is a token in a web or
+    git address. With an empty password, or with a word that means none, it is a token, too."""
     user, colon, word = login.partition(":")
     is_web = scheme.lower().rpartition("+")[2] in ("http://", "https://")
     if not colon:
@@ -235,7 +240,7 @@ def _mask_login(scheme: str, login: str) -> str:
 
 
 def _is_like_token(user: str) -> bool:
-    """Return whether the name of a user is none, by its length or a service's own shape."""
+    """Return whether a user name is actually a token, by its length or the shape of a service's tokens."""
     return (len(user) >= _LONG_NAME and any(map(str.isdigit, user))) or _ALL.text(user) != user
 
 

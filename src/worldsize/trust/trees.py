@@ -1,4 +1,4 @@
-"""A directory of this user's with all that is in it.
+"""Functions for a directory of this user with everything in it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,8 +17,8 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory of this user's with all that is in it, read-only directories too; links are not followed.
-    Raises StorageError where it is another's; OSError."""
+    """Remove a directory of this user with everything in it, including read-only directories. Links are not followed.
+    Raise StorageError if it belongs to another user, OSError if it cannot be removed."""
     import shutil
 
     with Descriptor(os.open(path, _FLAGS)) as directory:
@@ -35,9 +35,10 @@ def remove_tree(path: str) -> None:
 
 
 def path_within(root: str, path: str) -> str:
-    """Where `path` leads, below `root`, a directory of this user's alone: nobody else can exchange it afterwards.
+    """Return the real path of `path`, which must be below `root`. `root` is a private directory of this user, so that
+    no other user can replace the result afterwards.
 
-    Raises StorageError where a link leads out of `root`, or is another user's; OSError.
+    Raise StorageError if a link leads out of `root`, or is another user's; OSError.
     """
     place = real_path(path, check_parents=False)
     if not place.startswith(os.path.realpath(root) + os.sep):

@@ -1,4 +1,4 @@
-"""Who calls, as whom, and what they may do."""
+"""Authentication and permissions: the caller, the user for which it acts, and the permissions of that user."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ _END_JOBS = (*_ACT_AS_OTHERS, "JobOperator")
 
 
 class Users:
-    """The cluster's users, by `DOMAIN\\user` or `user` in any letter case."""
+    r"""The cluster's users, by `DOMAIN\user` or `user` in any letter case."""
 
     def __init__(self, options: SimulatorOptions) -> None:
         self._accounts: Sequence[Account] = (options.account, *options.others)
         self._anybody = not options.others
 
     def caller(self, authorization: str | None, as_user: str | None) -> Account:
-        """RequestRefused: 401 for no or wrong credentials, 403 for `x-ms-as-user` of somebody who may not, or names
-        nobody."""
+        """Return the account of the caller, or of the user `as_user` for which the caller acts. Raise RequestRefused:
+        401 if credentials are missing or wrong, 403 if the caller may not use `x-ms-as-user`, or if that names no user.
+        """
         account = self._authenticate(authorization or "")
         if as_user is None:
             return account
@@ -52,30 +53,31 @@ class Users:
         return account
 
     def _find_account(self, name: str) -> Account | None:
-        """Return a name without a domain means that user of whatever domain."""
+        """Return the account with this name; None if there is none. A name without a domain matches that user of any
+        domain."""
         return next((account for account in self._accounts if is_same_user(account.name, name.strip())), None)
 
 
 def check_may_change(user: Account, owner: str) -> None:
-    """RequestRefused: it is somebody else's job."""
+    """Raise RequestRefused if the job belongs to another user, and the user may not act as others."""
     if user.role not in _ACT_AS_OTHERS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not change it.")
 
 
 def check_may_end(user: Account, owner: str) -> None:
-    """RequestRefused: it is somebody else's job, and the user is no operator."""
+    """Raise RequestRefused if the job belongs to another user, and the user is no operator or administrator."""
     if user.role not in _END_JOBS and not is_same_user(user.name, owner):
         raise RequestRefused(403, f"The job belongs to {owner}, and {user.name} may not cancel, finish or requeue it.")
 
 
 def check_administrator(user: Account) -> None:
-    """RequestRefused: the user may not change the cluster."""
+    """Raise RequestRefused if the user is no administrator, who alone may change the cluster."""
     if user.role != "Administrator":
         raise RequestRefused(403, "Only administrators may do this.")
 
 
 def is_same_user(one: str, other: str) -> bool:
-    """Two names of one user: the domain may be left out."""
+    """Return whether two names mean the same user. The domain may be missing in either."""
     here, there = one.lower(), other.lower()
     bare = "\\" not in here or "\\" not in there
     return here == there or (bare and here.rpartition("\\")[2] == there.rpartition("\\")[2])

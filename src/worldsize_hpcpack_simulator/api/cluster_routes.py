@@ -1,4 +1,4 @@
-"""Answers about the cluster as a whole: version, roles, metrics, the log of operations."""
+"""The answers about the cluster as a whole: version, roles, metrics, the log of operations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def metric_definitions(head: HeadNode, call: Call) -> Answer:
 
 
 def metric_history(head: HeadNode, call: Call) -> Answer:
-    """Return a value for each minute that is over and that the simulator has seen."""
+    """Return a value for each minute of the requested time during which the simulator has run."""
     name = next((each for each, *_ in _DEFINITIONS if each.lower() == call.path["name"].lower()), None)
     if name is None:
         raise RequestRefused(404, f"There is no metric {call.path['name']}.")
@@ -88,7 +88,7 @@ def _metric_data(name: str, since: float, until: float, instances: Sequence[tupl
 
 
 def job_metrics(head: HeadNode, call: Call) -> Answer:
-    """Return how many jobs have ended in each way by the end of each of seven days."""
+    """Return the numbers of finished, canceled and failed jobs by the end of each of the last seven days."""
     now = time.time()
     ends = [now - _WEEK + day * 86400.0 for day in range(1, 8)]
     instances = []
@@ -100,7 +100,8 @@ def job_metrics(head: HeadNode, call: Call) -> Answer:
 
 
 def node_metrics(head: HeadNode, call: Call) -> Answer:
-    """Under the names as they were asked for; none of a node that cannot be reached."""
+    """Return the requested metrics of each node, under the names in the request; none for a node that cannot be
+    reached."""
     known = {name.lower(): name for name in _NODE_METRICS}
     wanted = names_in(call.query.get("metricnames"))
     if not wanted:
@@ -148,7 +149,7 @@ def operation(head: HeadNode, call: Call) -> Answer:
 
 
 def _select_operations(head: HeadNode, call: Call) -> list[Operation]:
-    """Return the oldest first. Both times are exclusive."""
+    """Return the operations that match the query, the oldest first. Both times of the query are exclusive."""
     tests: list[Callable[[Operation], bool]] = []
     if "fromtime" in call.query:
         since = parse_date(call.query["fromtime"])

@@ -1,4 +1,4 @@
-"""Answers about node groups."""
+"""The answers about node groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_group(head: HeadNode, call: Call) -> Answer:
 
 
 def _body_fields(body: object) -> dict[str, object]:
-    """RequestRefused: the body is no object."""
+    """Return the fields of the request's body by lower-case name. Raise RequestRefused if the body is no object."""
     if not isinstance(body, dict):
         raise RequestRefused(400, "The request body is not an object.")
     return {str(name).lower(): value for name, value in body.items()}
@@ -54,7 +54,8 @@ def _check_managed(words: dict[str, object]) -> None:
 
 
 def _changeable_group(head: HeadNode, call: Call) -> str:
-    """RequestRefused: it is one of the cluster's own."""
+    """Return the name of the group in the path. Raise RequestRefused if the cluster itself manages the group, or the
+    user is no administrator."""
     check_administrator(call.user)
     name = head.group(call)
     if head.cluster.groups[name][1]:
@@ -98,7 +99,7 @@ def _member_names(head: HeadNode, name: str) -> list[str]:
 
 
 def change_members(head: HeadNode, call: Call) -> Answer:
-    """Adds nodes to a group, or removes them from it."""
+    """Add nodes to a group, or remove them from it. Return its members."""
     name, words = _changeable_group(head, call), _body_fields(call.body)
     operation, names = _text_field(words, "Operation").lower(), words.get("nodenames", [])
     if operation not in ("add", "remove"):

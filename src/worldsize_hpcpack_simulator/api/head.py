@@ -1,4 +1,4 @@
-"""The head node: everything that an answer is made of."""
+"""The head node: the state from which requests are answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worldsize_hpcpack_simulator.wire import RequestRefused, iso_text
 
 
 class Call(NamedTuple):
-    """A request. `path` holds the values of the path's variables, `query` those of the query by lower-case name."""
+    """A request. `path` contains the values of the path's variables, `query` those of the query by lower-case name."""
 
     user: Account
     path: Mapping[str, str]
@@ -26,7 +26,7 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`value` as JSON; None: no content."""
+    """The answer to a request. `value` is sent as JSON; None means no content."""
 
     value: object = None
     status: int = 200
@@ -37,7 +37,7 @@ DONE = Answer(status=204)
 
 
 class Operation(NamedTuple):
-    """An entry of the log of what was done to the cluster. `entries`: time and message."""
+    """An entry in the log of operations on the cluster. `entries` contains times and messages."""
 
     id: str
     name: str
@@ -65,7 +65,7 @@ class Operation(NamedTuple):
 
 
 class HeadNode:
-    """Jobs, nodes, users, and the log of operations, the oldest first."""
+    """The head node, with its jobs, nodes and users, and the log of operations, the oldest first."""
 
     def __init__(self, options: SimulatorOptions, cluster: Cluster) -> None:
         self.options, self.cluster = options, cluster
@@ -81,15 +81,15 @@ class HeadNode:
         self.operations.append(Operation(str(uuid.uuid4()), name, "Committed", operator, node, now, ((now, message),)))
 
     def job(self, call: Call) -> Job:
-        """RequestRefused: 404 where there is none of this id."""
+        """Return the job that the path names. Raise RequestRefused (404) if there is none with this id."""
         number = _parse_id(call, "jobId")
         if number not in self.scheduler.jobs:
             raise RequestRefused(404, f"The job {number} does not exist.")
         return self.scheduler.jobs[number]
 
     def task(self, call: Call) -> tuple[Job, Task]:
-        """Return the job, and its task or subtask that the path names. RequestRefused: 404 where there is none of this
-        id."""
+        """Return the job, and its task or subtask that the path names. Raise RequestRefused (404) if there is none with
+        this id."""
         job, number = self.job(call), _parse_id(call, "taskId")
         if number not in job.tasks:
             raise RequestRefused(404, f"The task {number} of job {job.number} does not exist.")
@@ -97,14 +97,15 @@ class HeadNode:
         return job, _find_subtask(task, call) if "subtaskId" in call.path else task
 
     def node(self, call: Call) -> SimulatedNode:
-        """RequestRefused: 404 where there is none of this name."""
+        """Return the node that the path names. Raise RequestRefused (404) if there is none with this name."""
         node = self.cluster.node(call.path["name"])
         if node is None:
             raise RequestRefused(404, f"The node {call.path['name']} does not exist.")
         return node
 
     def group(self, call: Call) -> str:
-        """Return the group's own spelling. RequestRefused: 404 where there is none of this name."""
+        """Return the name of the group in the path, in its own spelling. Raise RequestRefused (404) if there is none
+        with this name."""
         name = call.path["name"]
         for each in self.cluster.groups:
             if each.lower() == name.lower():
@@ -133,7 +134,8 @@ def _parse_id(call: Call, name: str) -> int:
 
 
 def parse_message(body: object) -> str:
-    """Return the reason that somebody gives: a JSON string. RequestRefused: something else."""
+    """Return the message in the request's body, which is a JSON string; "" for no body. Raise RequestRefused if it is
+    anything else."""
     if body is None:
         return ""
     if not isinstance(body, str):

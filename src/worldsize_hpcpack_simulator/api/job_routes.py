@@ -1,4 +1,4 @@
-"""Answers about jobs."""
+"""The answers about jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def templates(head: HeadNode, call: Call) -> Answer:
 
 
 def list_jobs(head: HeadNode, call: Call) -> Answer:
-    """With `nodeNames` all that run there, in one answer; else filtered, sorted, and in pages."""
+    """Return jobs. With `nodeNames` these are all jobs that run on those nodes, in one answer; otherwise they are
+    filtered, sorted, and split into pages."""
     jobs = head.scheduler.jobs
     if call.query.get("nodenames"):
         there = {name.lower() for name in names_in(call.query["nodenames"])}
@@ -76,7 +77,7 @@ def sort_jobs(items: Sequence[Job], by: str, ascending: bool) -> list[Job]:
 
 
 def check_property_names(wanted: Sequence[str], example: Job | Task) -> None:
-    """RequestRefused: there is no such property."""
+    """Raise RequestRefused if one of the wanted properties does not exist."""
     shown = example.to_properties()
     for name in wanted:
         if canonical_name(name, shown) is None:
@@ -102,7 +103,7 @@ def read(head: HeadNode, call: Call) -> Answer:
 
 
 def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]:
-    """Return the ids of the jobs that wait for this one, where they are asked for."""
+    """Return the ids of the jobs that wait for this one, if they are requested."""
     if wanted and "childjobids" not in [name.lower() for name in wanted]:
         return {}
     found = [each.number for each in head.scheduler.jobs.values() if str(job.number) in each.names("ParentJobIds")]
@@ -110,7 +111,7 @@ def _children(head: HeadNode, job: Job, wanted: Sequence[str]) -> dict[str, str]
 
 
 def phase(job: Job) -> str:
-    """Return how much of a job may be changed: "configuring", "queued", "running", "over"."""
+    """Return the phase of a job, which determines what may be changed: "configuring", "queued", "running", "over"."""
     if job.state == "Configuring":
         return "configuring"
     return "queued" if job.state in verbs.WAITING else "running" if job.state == "Running" else "over"
@@ -128,7 +129,7 @@ def change(head: HeadNode, call: Call) -> Answer:
 
 
 def submit(head: HeadNode, call: Call) -> Answer:
-    """Return the body may set properties of the job, and bear its user's name and password."""
+    """Submit a job. The body may set properties of the job, and contain its user's name and password."""
     job, given = head.job(call), parse_property_list(call.body)
     check_may_change(call.user, job.owner)
     password = "".join(given.pop(name) for name in list(given) if name.lower() == "password")

@@ -1,4 +1,4 @@
-"""A job described in XML: `<Job><Tasks><Task CommandLine="…"/></Tasks></Job>`."""
+"""Parser for a job described in XML: `<Job><Tasks><Task CommandLine="…"/></Tasks></Job>`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def job_from_xml(scheduler: Scheduler, owner: str, text: str) -> Job:
-    """Return the job, configured. Attributes that only the scheduler sets are passed over. RequestRefused: no job, or a
-    bad value."""
-    from xml.etree.ElementTree import ParseError, fromstring  # nosec B405  # of one who has logged in
+    """Create the job that the XML describes, in the state Configuring. Attributes that only the scheduler sets are
+    ignored. Raise RequestRefused if it is no job, or contains an invalid value."""
+    from xml.etree.ElementTree import ParseError, fromstring  # nosec B405  # text of an authenticated user
 
     try:
-        root = fromstring(text.strip())  # nosec B314  # of one who has logged in; expat bounds what entities grow to
+        root = fromstring(text.strip())  # nosec B314  # of an authenticated user; expat limits the size of entities
     except (ParseError, ValueError) as error:
         raise RequestRefused(400, f"The job is not well-formed XML: {error}.") from None
     if _name(root) != "Job":
@@ -51,7 +51,7 @@ def _parse_attributes(element: Element, table: Mapping[str, Property], what: str
 
 
 def _parse_pairs(element: Element, of: str) -> dict[str, str]:
-    """`<Variable><Name>…</Name><Value>…</Value></Variable>`."""
+    """Return the names and values in `<Variable><Name>…</Name><Value>…</Value></Variable>` below the element `of`."""
     found: dict[str, str] = {}
     for pair in (pair for inner in element if _name(inner) == of for pair in inner):
         words = {_name(word): word.text or "" for word in pair}

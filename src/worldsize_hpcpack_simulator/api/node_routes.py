@@ -1,4 +1,4 @@
-"""Answers about nodes and node groups, in both generations of paths."""
+"""The answers about nodes and node groups, in both generations of paths."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_node(head: HeadNode, call: Call) -> Answer:
 
 
 def operate_node(head: HeadNode, call: Call) -> Answer:
-    """Accepted at once; what has come of it, the node's state tells."""
+    """Start an operation on a node. It is accepted at once; the node's state shows the result later."""
     node = head.node(call)
     check_administrator(call.user)
     operation = canonical_name(call.path["operation"], OPERATIONS)

@@ -1,4 +1,4 @@
-"""Answers about nodes as HPC Pack 2016 gives them: lists of properties."""
+"""The answers about nodes in the form of HPC Pack 2016: lists of properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters, order and the two pagings of lists."""
+"""The filters, the order and the two kinds of paging of lists."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ T = TypeVar("T")
 
 
 class Page(NamedTuple):
-    """Some rows of a list, as keys that stay valid, and the header that goes with them."""
+    """A page of a list: its rows, as keys that stay valid, and the header of the answer."""
 
     keys: Sequence[tuple[int, ...]]
     headers: Mapping[str, str]
 
 
 class Pages:
-    """Answers that were not read to their end. A page can be asked for again."""
+    """The remaining rows of lists that were not read to their end. A page can be requested again."""
 
     def __init__(self) -> None:
         self._rest: OrderedDict[str, tuple[str, Sequence[tuple[int, ...]]]] = OrderedDict()
 
     def page(self, what: str, query: Mapping[str, str], keys: Callable[[], Sequence[tuple[int, ...]]]) -> Page:
-        """By rows (`startRow`), or by query id. `what` names the list: a query id belongs to one."""
+        """Return the page that the query requests, by row number (`startRow`) or by query id. `what` names the list: a
+        query id belongs to one list. Raise RequestRefused if the query id is unknown."""
         rows = parse_number(query, "rowsPerRead", ROWS, 1)
         if "startrow" in query:
             found = keys()
@@ -56,7 +57,8 @@ class Pages:
 
 
 def parse_number(query: Mapping[str, str], name: str, default: int, least: int) -> int:
-    """Return a number of the query. RequestRefused: it is none, or below `least`."""
+    """Return a number in the query; `default` if it is missing. Raise RequestRefused if it is no whole number, or below
+    `least`."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -71,7 +73,7 @@ def parse_number(query: Mapping[str, str], name: str, default: int, least: int) 
 
 
 def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
-    """True or false of the query. RequestRefused: it is neither."""
+    """Return a flag in the query; `default` if it is missing. Raise RequestRefused if it is neither true nor false."""
     text = query.get(name.lower())
     if text is None:
         return default
@@ -81,7 +83,8 @@ def parse_flag(query: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
-    """`$filter`: `A eq x and B eq y` as {"A": "x", "B": "y"}. RequestRefused: not of that form, or no such filter."""
+    """Parse a `$filter`: `A eq x and B eq y` results in {"A": "x", "B": "y"}. Raise RequestRefused if it is not of that
+    form, or names an unknown filter."""
     found: dict[str, str] = {}
     names = {name.lower(): name for name in known}
     for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE) if text and text.strip() else []:
@@ -95,7 +98,8 @@ def parse_filter(text: str | None, known: Sequence[str]) -> dict[str, str]:
 
 
 def sort_by_property(items: Sequence[T], key: Callable[[T], str], ascending: bool) -> list[T]:
-    """By a property: as numbers where all of its values are, else as text. Items of equal value keep their order."""
+    """Sort items by a property: as numbers if all of its values are numbers, else as text. Items of equal value keep
+    their order."""
     values = [key(item) for item in items]
     if all(value.isascii() and value.isdigit() for value in values):
         return sorted(items, key=lambda item: int(key(item)), reverse=not ascending)

@@ -1,4 +1,4 @@
-"""What an administrator does to a node. Each returns at once and goes on in the background."""
+"""The operations of an administrator on a node. Each returns at once and continues in the background."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _BEAT = 0.01
 
 
 def operate(cluster: Cluster, node: SimulatedNode, operation: str) -> None:
-    """start, stop, reboot, shutdown: its process; bringOnline, takeOffline: if it takes work. What runs goes on."""
+    """Start an operation on a node. start, stop, reboot and shutdown affect its process; bringOnline and takeOffline
+    affect whether it accepts new work, and running tasks continue."""
     if operation == "takeOffline":
         if node.state in ("Online", "Starting"):
             node.enter_state("Draining")

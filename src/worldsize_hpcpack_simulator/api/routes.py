@@ -1,4 +1,4 @@
-"""Which path is answered by what. Paths and the names of query parameters may be in any letter case."""
+"""The table of paths and their handlers. Paths and the names of query parameters may be in any letter case."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ BOTH, OLD, NEW = ("2016", "2019"), ("2016",), ("2019",)
 
 
 class Route(routing.Route):
-    """A path below the base in any letter case, what answers each of its methods, and the generations of HPC Pack that
-    have it. A request's state holds the head node, the user, the body, and the path as it is told."""
+    """A path below the base in any letter case, with a handler for each of its methods, and the generations of HPC Pack
+    that have it. A request's state contains the head node, the user, the body, and the path for messages."""
 
     def __init__(self, path: str, handlers: Mapping[str, Handler], generations: tuple[str, ...] = BOTH) -> None:
         super().__init__(BASE + path, self._respond)

@@ -1,4 +1,4 @@
-"""Answers about tasks and subtasks."""
+"""The answers about tasks and subtasks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def add(head: HeadNode, call: Call) -> Answer:
 
 
 def with_sweep_type(values: dict[str, str]) -> dict[str, str]:
-    """Return the older way to say that a task is a sweep."""
+    """Return `values` with the type of a sweep if the older property IsParametric is set."""
     return {**values, "Type": "ParametricSweep"} if values.get("IsParametric") == "True" else values
 
 
@@ -129,7 +129,7 @@ def finish(head: HeadNode, call: Call) -> Answer:
 
 
 def requeue(head: HeadNode, call: Call) -> Answer:
-    """Only that of a whole task takes a message."""
+    """Requeue a task or subtask. Only the request for a whole task may contain a message."""
     job, task = head.task(call)
     if not task.instance:
         parse_message(call.body)

@@ -1,4 +1,4 @@
-"""From an HTTP request to an answer of the head node."""
+"""The web application: it converts HTTP requests to calls of the head node, and the results to responses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _LARGEST = 4 << 20
 
 
 def web_app(head: HeadNode, changed: Callable[[], None], logged: Callable[[str], None]) -> ASGIApp:
-    """`changed` is called after each request that may have changed something, `logged` with a line for each."""
+    """Return the web application. `changed` is called after each request that may have changed something, `logged` with
+    a line for each request."""
     served = [route for route in ROUTES if head.options.generation in ("both", *route.generations)]
     router = Router(served, redirect_slashes=False, default=_refuse_path)
 
     async def admit(scope: Scope, receive: Receive, send: Send) -> None:
-        """To the router, once the body is whole and the user is known."""
+        """Read the body, authenticate the user, and pass the request to the router."""
         request = Request(scope, receive)
         body = await _read(request)
         user = head.users.caller(request.headers.get("authorization"), request.headers.get("x-ms-as-user"))
@@ -52,13 +53,13 @@ def _target(request: Request) -> str:
 
 
 def _quoted_path(request: Request) -> str:
-    """Return a quoted slash stays part of a name."""
+    """Return the path of a request in its quoted form, so that a quoted slash stays part of a name."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     return raw.decode("ascii", "replace").partition("?")[0].rstrip("/")
 
 
 async def _read(request: Request) -> bytes:
-    """RequestRefused: it is too large."""
+    """Read the body of a request. Raise RequestRefused (413) if it is too large."""
     data = bytearray()
     async for piece in request.stream():
         data += piece

@@ -1,9 +1,11 @@
-"""A node's own view of the machine: its host name, the names of its neighbours, the share under another path.
+"""A node's own view of the machine: its host name, the names of its neighbours, and the share under another path.
 
-A private mount and UTS namespace, made as root or inside a user namespace. The root is a small file system in memory
-that shows every entry of the machine's / where it is, and the share beside them. By its path on the machine the share
-is not to be seen, so that a path that nobody mapped fails as it would on a cluster. Nothing of the machine is changed,
-and everything is gone with the last process of the node. Standard library only; runs in a process of one thread.
+It uses a private mount and UTS namespace, created as root or inside a user namespace. The root directory is a small
+file system in memory. It shows every entry of the machine's / at the same place, and the share next to them. The
+share's path on the machine is hidden, so that a path that was not mapped fails as it would on a cluster. Nothing on the
+machine is changed, and everything disappears with the last process of the node.
+
+Standard library only; runs in a process with one thread.
 """
 
 from __future__ import annotations
@@ -31,16 +33,17 @@ _DETACH = 2
 def enter_node(
     name: str, root: str, share: str, at: str, hosts: Mapping[str, str], mounted: bool, hidden: bool
 ) -> None:
-    """This process and its children live on the node from now on; `/` is `root`, an empty directory until now.
+    """Move this process and its children into the node's view. `root`, an empty directory until now, becomes `/`.
 
-    `at` is where the share is seen, one level below /; an empty directory where it is not `mounted`.
-    OSError: this kernel or its administrator allows no namespaces; nothing has changed, or the process is of no use.
+    `at` is the path of the share on the node, one level below /; it is an empty directory if the share is not
+    `mounted`. Raise OSError if the kernel or its administrator permits no namespaces. Then nothing has changed, or the
+    process must not be used any more.
     """
     unshare_namespaces(NEW_MOUNTS | NEW_NAME)
     mount("none", "/", "", RECURSIVE | PRIVATE)
     seen = os.open(share, os.O_PATH)
     mount("tmpfs", root, "tmpfs", 0, "size=16m,mode=755")
-    mount("none", root, "", _UNBINDABLE)  # else the copy of / below would hold a copy of itself
+    mount("none", root, "", _UNBINDABLE)  # otherwise the copy of / below would contain a copy of itself
     for entry in os.listdir("/"):
         if entry != at.strip("/"):
             _bind_entry("/" + entry, root + "/" + entry)
@@ -58,7 +61,7 @@ def enter_node(
 
 
 def _change_root(root: str) -> None:
-    """`root` is /, and what was there before is gone."""
+    """Make `root` the root directory, and detach the former one."""
     os.chdir(root)
     call_kernel("pivot_root", b".", b".")
     call_kernel("umount2", b".", _DETACH)
@@ -66,7 +69,8 @@ def _change_root(root: str) -> None:
 
 
 def _bind_entry(source: str, target: str) -> None:
-    """An entry of the machine's / at the same place of the node's; what cannot be shown is left out."""
+    """Show an entry of the machine's / at the same place of the node's /. Entries of other kinds than links,
+    directories and regular files are left out."""
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(source), target)
@@ -81,7 +85,7 @@ def _bind_entry(source: str, target: str) -> None:
 
 
 def _write_over(root: str, name: str, text: str) -> None:
-    """Other words in place of a file of /etc, where there is such a file."""
+    """Mount a file with this text over a file of /etc, if there is such a file."""
     path = root + "/etc/" + name
     if os.path.isfile(path):
         words = root + "/." + name

@@ -1,7 +1,8 @@
-"""The process on a node that one task lives under: it starts the command line, keeps what it says, and ends all of it.
+"""The shepherd: the process on a node that is the ancestor of one task's processes. It starts the command line, keeps
+its output, and ends all of the task's processes.
 
-Whatever a task starts stays below its shepherd (a child subreaper), and ends when the command line does, when the
-task is cancelled, or when the node goes: the node's end of a socket is the lifeline.
+All processes of a task stay below its shepherd (a child subreaper). They are ended when the command line ends, when the
+task is cancelled, or when the node's process ends, which the shepherd detects by the node's end of a socket.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import Any
 from worldsize.agent.posix.processes import become_subreaper, children, trees
 
 MAX_OUTPUT_BYTES = 1500
-"""Bytes of each stream that a node tells the head node of."""
+"""The largest number of bytes of each stream that a node sends to the head node."""
 
 
 class TaskOrder:
-    """What the head node wants to be run, as it came over the wire."""
+    """The head node's order to start a task, as it was received."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
         self.key: str = words["key"]
@@ -35,7 +36,7 @@ class TaskOrder:
 
 
 def run_task(order: TaskOrder, line: socket.socket) -> None:
-    """Runs the task to its end and tells it on `line` as one line of JSON; never returns early."""
+    """Run the task to its end, and send the result on `line` as one line of JSON. Never return before the end."""
     os.setsid()
     become_subreaper()
     try:
@@ -49,7 +50,8 @@ def run_task(order: TaskOrder, line: socket.socket) -> None:
 
 
 def _start(order: TaskOrder) -> subprocess.Popen[bytes]:
-    """OSError, with the file's name: the working directory or one of the streams' files cannot be opened."""
+    """Start the command line. Raise OSError, with the file's name, if the working directory or a file of a stream
+    cannot be opened."""
     os.chdir(order.directory)
     modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     opened: list[int] = []
@@ -73,7 +75,8 @@ def _start(order: TaskOrder) -> subprocess.Popen[bytes]:
 
 
 def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, Any]:
-    """Until the command line's process has ended, or the head node wants it to end."""
+    """Wait until the command line's process has ended; end it if the head node requests that. Return the exit code and
+    the output."""
     kept = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe is not None}
     deadline: float | None = None
     end = os.pidfd_open(process.pid)
@@ -101,7 +104,8 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> dict[str, A
 
 
 def _begin_grace(line: socket.socket, deadline: float | None) -> float:
-    """Until when the task may go on: everything of it has been sent INT, as HPC Pack's agent does."""
+    """Send INT to all processes of the task, as HPC Pack's agent does, if there is a grace period. Return the time at
+    which they are killed."""
     words = line.recv(4096)
     grace = float(words.split(b"\n")[-2]) if words.endswith(b"\n") else 0.0
     if grace > 0:
@@ -113,7 +117,7 @@ def _begin_grace(line: socket.socket, deadline: float | None) -> float:
 
 
 def _read_output(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
-    """Reads what is there, and keeps the beginning; whether there may be more."""
+    """Read the available output, and keep its beginning. Return whether there may be more later."""
     while True:
         try:
             data = os.read(pipe.fileno(), 65536)
@@ -125,7 +129,8 @@ def _read_output(pipe: Any, kept: Mapping[Any, bytearray]) -> bool:
 
 
 def end_all(main: subprocess.Popen[bytes] | None = None) -> None:
-    """Kills everything below this process, however it hides. The exit code of `main` is not lost."""
+    """Kill all processes below this one, including those that have left their session or group. The exit code of `main`
+    is not lost."""
     while True:
         living = [pid for pid in trees(children()) if main is None or pid != main.pid or main.poll() is None]
         if not living:
@@ -134,7 +139,8 @@ def end_all(main: subprocess.Popen[bytes] | None = None) -> None:
 
 
 def kill(pids: Iterable[int], spared: int | None = None) -> None:
-    """Kills them, waits for those that were our children, but for `spared`, and gives the others time to become so."""
+    """Kill the processes. Reap those that are children of this process, except `spared`, and give the others time to
+    become its children."""
     doomed = list(pids)
     for pid in doomed:
         _signal(pid, signal.SIGKILL)

@@ -1,7 +1,9 @@
-"""The process that is a node: `main(text)`, its standard input a socket to the head node. Killed, the node is dead.
+"""The process that is a node: `main(text)`, with a socket to the head node as its standard input. If the process is
+killed, the node is down.
 
-Over the socket go lines of JSON. The head node orders `start` and `end`; the node tells `ready`, and `ended` of every
-task with its exit code and the beginning of its output. When the socket closes, or on TERM, everything on it ends.
+Messages on the socket are lines of JSON. The head node sends the orders `start` and `end`. The node sends `ready`, and
+`ended` for every task, with its exit code and the beginning of its output. When the socket is closed, or on TERM, all
+processes of the node are ended.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _CHUNK = 65536
 
 
 class NodeWorker:
-    """One node: its line to the head node, and a line to the shepherd of each of its tasks."""
+    """A node, with its socket to the head node, and a socket to the shepherd of each of its tasks."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
         self.folder: str = words["folder"]
@@ -40,7 +42,7 @@ class NodeWorker:
         self.head.sendall(json.dumps(words).encode() + b"\n")
 
     def serve(self) -> None:
-        """Until the head node's line is closed."""
+        """Handle orders and the ends of tasks until the head node's socket is closed."""
         self.selector.register(self.head, selectors.EVENT_READ, "")
         while True:
             for key, _ in self.selector.select():
@@ -65,7 +67,7 @@ class NodeWorker:
         self._write_hosts(order)
         pid = os.fork()
         if not pid:
-            ours.close()  # only the node may hold it: its end is how the shepherd hears of the node's
+            ours.close()  # only the node may hold this end: its closing shows the shepherd the node's end
             self._run_shepherd(order, theirs)
         theirs.close()
         self.tasks[order.key], self.shepherds[order.key] = ours, pid
@@ -78,7 +80,7 @@ class NodeWorker:
         order.environ["CCP_MPI_HOSTFILE"] = path
 
     def _run_shepherd(self, order: TaskOrder, line: socket.socket) -> NoReturn:
-        """The shepherd, from fork to its end."""
+        """Run the shepherd of a task in the forked process, and exit at its end."""
         try:
             self.selector.close()
             self.head.close()
@@ -93,7 +95,8 @@ class NodeWorker:
             os._exit(0)
 
     def _handle_end(self, key: str) -> None:
-        """A shepherd has told of its task's end; one that died without a word has left its task to us."""
+        """Read the result of a task from its shepherd, and send it to the head node. If the shepherd died without a
+        result, kill the task's processes, which are then below this one."""
         line = self.tasks[key]
         said = line.recv(_CHUNK)
         while said and not said.endswith(b"\n"):
@@ -117,7 +120,7 @@ class NodeWorker:
 
 
 def _clean_up_and_exit(node: NodeWorker) -> NoReturn:
-    """Nothing of the node is left."""
+    """End all processes of the node, remove its files, and exit."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end_all()
     shutil.rmtree(node.home, ignore_errors=True)
@@ -126,7 +129,7 @@ def _clean_up_and_exit(node: NodeWorker) -> NoReturn:
         with contextlib.suppress(OSError):
             if path == parent and os.listdir(path) == [node.link]:
                 os.unlink(os.path.join(path, node.link))
-            os.rmdir(path)  # the last one of the nodes removes what all of them have
+            os.rmdir(path)  # the last of the nodes removes the common files
     os._exit(0)
 
 
@@ -135,13 +138,13 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main(text: str) -> NoReturn:
-    """`text` is JSON: name, folder, share, at, hosts, isolated, mounted, hidden."""
+    """Run a node. `text` is JSON with the keys name, folder, share, at, hosts, isolated, mounted, hidden."""
     words = json.loads(text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     become_subreaper()
     node = NodeWorker(words)
-    shutil.rmtree(node.home, ignore_errors=True)  # a dead one's
+    shutil.rmtree(node.home, ignore_errors=True)  # left by a killed node
     os.makedirs(node.home)
     try:
         if words["isolated"]:

@@ -1,4 +1,4 @@
-"""The nodes as the head node knows them: what they have, which groups they are in, which process each of them is."""
+"""The nodes as the head node knows them: their resources, their groups, and their processes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _READY = 30.0
 
 
 class NodeRefused(Exception):
-    """A node's process cannot have namespaces of its own."""
+    """An error: a node's process cannot have its own namespaces."""
 
 
 class SimulatedNode:
-    """A compute node. `pid` is its process while it is switched on, `leaving` if that has been told to end; `is_up`
-    whether it has said that it is ready."""
+    """A compute node. `pid` is its process while it is switched on. `leaving` is true once that has been ordered to
+    end. `is_up` is true once it has reported that it is ready."""
 
     def __init__(self, number: int, name: str, address: str, options: SimulatorOptions) -> None:
         self.number, self.name, self.address = number, name, address
@@ -68,7 +68,8 @@ class SimulatedNode:
 
 
 class Cluster:
-    """All nodes. `on_message(node, words)` is called with what a node tells, `on_lost(node)` when its process ended."""
+    """The nodes of the cluster. `on_message(node, words)` is called with each message of a node, `on_lost(node)` when
+    its process has ended."""
 
     def __init__(self, options: SimulatorOptions, folder: str) -> None:
         self.options, self.folder = options, folder
@@ -82,7 +83,8 @@ class Cluster:
         self._name_nodes()
 
     def _name_nodes(self) -> None:
-        """With namespaces names of their own, else the addresses that every program can reach without a resolver."""
+        """Create the nodes. With namespaces they have host names; otherwise their names are addresses, which every
+        program can reach without a resolver."""
         self.nodes = {}
         for number in range(1, self.options.nodes + 1):
             name = f"cn{number:02d}" if self.isolated else f"127.0.0.{number + 1}"
@@ -91,15 +93,16 @@ class Cluster:
 
     @property
     def link(self) -> str:
-        """What nodes call the share where they have no root of their own."""
+        """The path of the share for nodes without their own root directory."""
         return os.path.join(self.folder, self.options.at.strip("/"))
 
     def node(self, name: str) -> SimulatedNode | None:
-        """By its name in any letter case."""
+        """Return the node with this name, in any letter case; None if there is none."""
         return next((node for node in self.nodes.values() if node.name.lower() == name.lower()), None)
 
     async def start(self) -> None:
-        """All nodes are online on return. Without namespaces if the first one cannot have them."""
+        """Start all nodes, and wait until they are online. They have no namespaces if the first node cannot have
+        them."""
         first = next(iter(self.nodes.values()))
         try:
             await self.switch_on(first)
@@ -115,7 +118,8 @@ class Cluster:
             node.enter_state("Online")
 
     async def switch_on(self, node: SimulatedNode) -> None:
-        """Its process has said that it is ready."""
+        """Start the node's process, and wait until it reports that it is ready. Raise NodeRefused if it cannot have
+        namespaces."""
         ours, theirs = socket.socketpair()
         with theirs:
             node.process = await asyncio.create_subprocess_exec(
@@ -137,7 +141,7 @@ class Cluster:
         self.run_in_background(self._read(node, reader))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Goes on while requests are answered; `stop` waits for it."""
+        """Start work that continues while requests are answered. `stop` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -161,7 +165,7 @@ class Cluster:
             node.process.send_signal(signal.SIGTERM)
 
     async def stop(self, patience: float = 5.0) -> None:
-        """No process of any node is left."""
+        """Stop the processes of all nodes, and wait at most `patience` seconds for their end."""
         for node in self.nodes.values():
             self.switch_off(node)
         if self._tasks:
@@ -190,7 +194,7 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _source_directory() -> str:
-    """Return the directory that holds this package."""
+    """Return the directory that contains this package."""
     path = os.path.abspath(__file__)
     for _ in range(3):
         path = os.path.dirname(path)

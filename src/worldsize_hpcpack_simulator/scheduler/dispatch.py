@@ -1,4 +1,4 @@
-"""Which of a job's tasks start now, and on which of the job's cores."""
+"""The choice of the job's tasks that start now, and of the job's cores on which they run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from worldsize_hpcpack_simulator.scheduler.jobs import LIVE, Job, Task
 
 
 def take_cores(job: Job, rooms: Sequence[placement.NodeCapacity]) -> None:
-    """The job gets what is free and what it may still have."""
+    """Give the job further free cores, up to its maximum."""
     more = placement.allocate(job, rooms) or {}
     for name, cores in more.items():
         job.held[name] = max(cores, job.held.get(name, 0))
@@ -17,7 +17,7 @@ def take_cores(job: Job, rooms: Sequence[placement.NodeCapacity]) -> None:
 
 
 def release_cores(job: Job) -> None:
-    """What no task of it will need again, others may have."""
+    """Release the cores that no task of the job will need again, so that other jobs can get them."""
     waits = any(task.state in ("Queued", "Configuring") for task in job.runnable_tasks())
     if job.flag("CanShrink") and not job.flag("RunUntilCanceled") and not waits:
         used = cores_in_use(job)
@@ -25,7 +25,7 @@ def release_cores(job: Job) -> None:
 
 
 def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapacity]) -> None:
-    """Those that find room among the job's cores are being dispatched, first of all those that want a certain node."""
+    """Dispatch the ready tasks that fit into the job's free cores. Tasks that require certain nodes come first."""
     named, used = {room.name: room for room in rooms}, cores_in_use(job)
     for task in sorted(ready, key=lambda task: not task.value("RequiredNodes")):
         free = {name: cores - used.get(name, 0) for name, cores in job.held.items() if named[name].up}
@@ -38,7 +38,7 @@ def dispatch(job: Job, ready: Sequence[Task], rooms: Sequence[placement.NodeCapa
 
 
 def cores_in_use(job: Job) -> dict[str, int]:
-    """Return the cores of each node that its tasks have now."""
+    """Return the cores of each node that the job's tasks use now."""
     used: dict[str, int] = {}
     for task in job.runnable_tasks():
         if task.state in (*LIVE, "Finishing"):
@@ -48,6 +48,6 @@ def cores_in_use(job: Job) -> dict[str, int]:
 
 
 def may_start(task: Task, job: Job) -> bool:
-    """Return whether all tasks of the names that it depends on have finished."""
+    """Return whether all tasks on whose names the task depends have finished."""
     names = {name.lower() for name in task.names("DependsOn")}
     return all(other.state == "Finished" for other in job.tasks.values() if other.value("Name").lower() in names)

@@ -1,4 +1,4 @@
-"""Jobs and tasks as the head node keeps them: what was set, and what has become of them."""
+"""Jobs and tasks in the memory of the head node: their properties and their state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from worldsize_hpcpack_simulator.wire import date_text, names_in
 
 OVER = ("Finished", "Failed", "Canceled")
 LIVE = ("Dispatching", "Running", "Canceling")
-"""A task in one of these has processes on a node, or may have."""
+"""The states in which a task has processes on a node, or may have."""
 
 UNIT_LIMITS = {"Core": "Cores", "Socket": "Sockets", "Node": "Nodes", "GPU": "GPUs"}
 
 
 class WorkItem:
-    """What jobs and tasks have in common. Times are Unix seconds, None: not yet; `since` is of the monotonic clock."""
+    """The common base of jobs and tasks. Times are in Unix seconds, None if the event has not occurred; `since` is a
+    time of the monotonic clock."""
 
     table: Mapping[str, Property]
 
@@ -38,7 +39,7 @@ class WorkItem:
         return self.values.get(name) or self.table[name].default
 
     def amount(self, name: str) -> int:
-        """0 where nothing is set."""
+        """Return the value of a property as a number; 0 if it is not set."""
         return int(self.value(name) or 0)
 
     def flag(self, name: str) -> bool:
@@ -46,7 +47,7 @@ class WorkItem:
 
     @property
     def seconds(self) -> int:
-        """Its time limit; 0: none."""
+        """The time limit in seconds; 0 means none."""
         return self.amount("RuntimeSeconds")
 
     def names(self, name: str) -> list[str]:
@@ -60,7 +61,7 @@ class WorkItem:
         self.changed = time.time()
 
     def enter_state(self, state: str, message: str = "") -> None:
-        """Enters a state, at its own time; `message` says why, and replaces what was said before."""
+        """Enter a state, and record the time. `message` is the reason, and replaces the former message."""
         self.previous, self.state = self.state, state
         self.since = time.monotonic()
         self.touch()
@@ -74,7 +75,7 @@ class WorkItem:
             self.ended = self.changed
 
     def renew(self) -> None:
-        """What the last run of it has left is forgotten."""
+        """Reset the message, times and nodes of the last run."""
         self.message = ""
         self.started = self.ended = None
         self.nodes = []
@@ -99,8 +100,8 @@ class Task(WorkItem):
     """A basic task, the master of a parametric sweep, or one of its subtasks (`instance` > 0).
 
     place      the cores that it has on each of its nodes
-    ending     what it will be once its processes have ended
-    dismissed  it was cancelled before it ran, and stays so
+    ending     the state that it enters once its processes have ended
+    dismissed  whether it was cancelled before it ran, which a requeue does not change
     """
 
     table = TASK
@@ -117,7 +118,7 @@ class Task(WorkItem):
 
     @property
     def order(self) -> str:
-        """What a node calls this run of it."""
+        """The key under which a node knows this run of the task."""
         return f"{self.key}-{self.requeues}"
 
     @property
@@ -138,7 +139,7 @@ class Task(WorkItem):
         self.exit_code, self.output, self.place, self.ending, self.dismissed = None, "", {}, "", False
 
     def to_properties(self) -> dict[str, str]:
-        """Return all properties, "" where there is no value yet."""
+        """Return all properties, "" for those without a value yet."""
         own = {
             "TaskId": self.key,
             "ParentJobId": str(self.job),
@@ -154,7 +155,7 @@ class Task(WorkItem):
 
 
 class Job(WorkItem):
-    """A job with its tasks, by number. `held` counts the cores that it has on each node."""
+    """A job with its tasks, by number. `held` contains the number of cores that it has on each node."""
 
     table = JOB
 
@@ -175,7 +176,7 @@ class Job(WorkItem):
         return task
 
     def runnable_tasks(self) -> Iterator[Task]:
-        """Yield the tasks that run themselves: basic ones and subtasks."""
+        """Yield the tasks that run themselves: basic tasks and subtasks."""
         for task in self.tasks.values():
             if task.is_sweep:
                 yield from task.subtasks.values()
@@ -187,8 +188,8 @@ class Job(WorkItem):
         self.pending = self.ending = ""
 
     def to_properties(self) -> dict[str, str]:
-        """Return all properties, "" where there is no value yet; what only the head node knows of others is left
-        out."""
+        """Return all properties, "" for those without a value yet. Values that depend on other jobs, which only the
+        head node knows, are left empty."""
         own = {
             "Id": str(self.number),
             "PendingReason": self.pending,
@@ -206,7 +207,7 @@ class Job(WorkItem):
 
 
 def select_properties(item: Job | Task, wanted: list[str]) -> dict[str, str]:
-    """Return the wanted properties in the order asked for, by their own names; all where none is named."""
+    """Return the wanted properties in the requested order, under their own names; all properties if none is wanted."""
     shown = item.to_properties()
     names = [canonical_name(name, shown) for name in wanted] or list(shown)
     return {name: shown[name] for name in names if name is not None}

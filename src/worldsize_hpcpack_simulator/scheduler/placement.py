@@ -1,4 +1,5 @@
-"""Where a job may run and what of it: pure functions of what it asks for and what the nodes have."""
+"""The placement of jobs: pure functions that compute the nodes and cores of a job from its requests and the nodes'
+capacities."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from worldsize_hpcpack_simulator.scheduler.jobs import UNIT_LIMITS, Job, Task
 
 
 class NodeCapacity(NamedTuple):
-    """A node as the scheduler sees it. `free`: cores that no job has; `up`: it takes new work."""
+    """A node as the scheduler sees it. `free` is the number of cores that no job has; `up` means that it accepts new
+    work."""
 
     name: str
     cores: int
@@ -20,7 +22,7 @@ class NodeCapacity(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def unit(self, kind: str) -> int:
-        """Return the cores that one unit is made of."""
+        """Return the number of cores in one unit of this kind."""
         if kind == "Node":
             return self.cores
         if kind == "Socket":
@@ -28,21 +30,21 @@ class NodeCapacity(NamedTuple):
         return max(1, self.cores // self.gpus) if kind == "GPU" and self.gpus else 1
 
     def units(self, kind: str, cores: int) -> int:
-        """Return how many units that many of its cores make."""
+        """Return the number of units of this kind in that number of the node's cores."""
         if kind == "GPU" and not self.gpus:
             return 0
         return cores // self.unit(kind)
 
 
 def unit_limits(item: Job | Task, kind: str) -> tuple[int, int]:
-    """Return the least and the most units it asks for."""
+    """Return the smallest and the largest number of units that the job or task requests."""
     least, most = item.amount("Min" + UNIT_LIMITS[kind]), item.amount("Max" + UNIT_LIMITS[kind])
     return max(1, least), max(1, least, most)
 
 
 def job_limits(job: Job) -> tuple[int, int]:
-    """Return the least and the most units of its kind, worked out from its tasks where it leaves that to the
-    scheduler."""
+    """Return the smallest and the largest number of units of the job's kind. They are computed from its tasks if the
+    job leaves that to the scheduler."""
     kind = job.value("UnitType")
     least, most = unit_limits(job, kind)
     sizes = [unit_limits(task, kind) for task in job.runnable_tasks()] or [(1, 1)]
@@ -54,7 +56,7 @@ def job_limits(job: Job) -> tuple[int, int]:
 
 
 def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity]:
-    """Return the nodes that it may have, up or not: as requested, in its groups, not excluded."""
+    """Return the nodes that the job may use, up or not: requested, in its groups, and not excluded."""
     requested = {name.lower() for name in job.names("RequestedNodes")}
     excluded = {name.lower() for name in job.names("ExcludedNodes")}
     groups = {name.lower() for name in job.names("NodeGroups")}
@@ -69,8 +71,8 @@ def eligible_nodes(job: Job, rooms: Sequence[NodeCapacity]) -> list[NodeCapacity
 
 
 def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
-    """Return the units on each node, by its name in lower case, that tasks insist on; those of one node may take
-    turns."""
+    """Return the units on each node that tasks require by the node's name, in lower case. Tasks that require the same
+    node may run one after the other."""
     needs: dict[str, int] = {}
     for task in tasks:
         names = [name.lower() for name in task.names("RequiredNodes")]
@@ -81,7 +83,7 @@ def required_units(job: Job, tasks: Sequence[Task]) -> dict[str, int]:
 
 
 def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
-    """Return the cores of each node that it gets now; None while too little is free. What it has already counts as
+    """Return the cores of each node that the job gets now; None if too few are free. Cores that it already has count as
     free."""
     kind, exclusive = job.value("UnitType"), job.flag("IsExclusive")
     least, most = job_limits(job)
@@ -105,7 +107,7 @@ def allocate(job: Job, rooms: Sequence[NodeCapacity]) -> dict[str, int] | None:
 
 
 def impossible_reason(job: Job, rooms: Sequence[NodeCapacity]) -> str:
-    """Why this cluster can never run it; "" where it can."""
+    """Return why this cluster can never run the job; "" if it can."""
     known = {room.name.lower() for room in rooms}
     wanted = [
         *job.names("RequestedNodes"),
@@ -137,7 +139,7 @@ def _unit_words(kind: str, count: int) -> str:
 def allocate_task(
     task: Task, job: Job, rooms: Mapping[str, NodeCapacity], free: Mapping[str, int]
 ) -> dict[str, int] | None:
-    """Return the cores of each node that a task gets out of its job's; None while too few of them are `free`."""
+    """Return the cores of each node that a task gets from those of its job; None if too few of them are `free`."""
     kind = job.value("UnitType")
     least, most = unit_limits(task, kind)
     named = [name.lower() for name in task.names("RequiredNodes")]

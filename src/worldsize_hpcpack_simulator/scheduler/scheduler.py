@@ -1,4 +1,4 @@
-"""The job scheduler: each `step` takes every job as far as it can go now."""
+"""The job scheduler. Each `step` advances every job as far as possible at that time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEXT = {"Submitted": "Validating", "ExternalValidation": "Queued"}
 
 
 class Scheduler(TaskRunner):
-    """New jobs get the next id."""
+    """The scheduler of the cluster's jobs. New jobs get the next id."""
 
     def __init__(self, cluster: Cluster, options: SimulatorOptions) -> None:
         super().__init__(cluster, options)
@@ -32,10 +32,10 @@ class Scheduler(TaskRunner):
         return job
 
     def step(self) -> bool:
-        """Return whether something will be due before anything else happens."""
+        """Advance every job. Return whether another step will be due soon, even if nothing else happens."""
         for job in sorted(
             self.active.values(), key=_queue_position
-        ):  # what others give up now, the first of the queue gets
+        ):  # the first job of the queue gets what others release now
             self._step(job)
             if job.is_over:
                 del self.active[job.number]
@@ -45,12 +45,12 @@ class Scheduler(TaskRunner):
         return any(_is_changing(job) for job in self.active.values())
 
     def is_busy(self, node: SimulatedNode) -> bool:
-        """Return whether tasks run there."""
+        """Return whether tasks run on the node."""
         tasks = (task for job in self.active.values() for task in job.runnable_tasks())
         return any(node.name in task.nodes and task.state in LIVE for task in tasks)
 
     def node_capacities(self) -> list[placement.NodeCapacity]:
-        """Return all nodes with what no job has of them."""
+        """Return the capacities of all nodes, with the number of cores that no job has."""
         held = [job.held for job in self.active.values()]
         return [node.capacity(sum(each.get(node.name, 0) for each in held)) for node in self.cluster.nodes.values()]
 
@@ -73,7 +73,7 @@ class Scheduler(TaskRunner):
             self._close(job)
 
     def _advance_tasks(self, job: Job) -> None:
-        """Tasks on their way through states that they only pass."""
+        """Advance the job's tasks through states that they only pass through."""
         for task in job.runnable_tasks():
             if not self._is_due(task):
                 continue
@@ -105,7 +105,8 @@ class Scheduler(TaskRunner):
         job.enter_state("Failed", why)
 
     def _begin(self, job: Job) -> None:
-        """It starts when all that it needs at least is free. What was requeued may not fit the cluster any more."""
+        """Start the job if all that it needs at least is free. A requeued job fails if it no longer fits the
+        cluster."""
         why = find_problem(job, self.node_capacities(), self.jobs) if job.requeues else ""
         if why:
             self.end_job(job, "Failed", why)
@@ -155,7 +156,7 @@ class Scheduler(TaskRunner):
             job.enter_state("Finishing", _failure_message(failed[0]) if failed else "")
 
     def end_job(self, job: Job, state: str, message: str, forced: bool = False) -> None:
-        """All its tasks end; it becomes `state` when they have. Queued: it runs again then."""
+        """End all tasks of the job. It enters `state` when they have ended. If that is Queued, it runs again."""
         job.ending = state
         word = "Finished" if state == "Finished" else "Failed"
         for task in job.runnable_tasks():
@@ -174,7 +175,8 @@ class Scheduler(TaskRunner):
                 job.enter_state(job.ending)
 
     def requeue(self, job: Job) -> None:
-        """What has finished stays so, and what was canceled before it ran; everything else runs again."""
+        """Requeue the job. Tasks that have finished, or that were canceled before they ran, are unchanged; all others
+        run again."""
         for task in dict.fromkeys([*job.tasks.values(), *job.runnable_tasks()]):
             if task.state != "Finished" and not task.dismissed:
                 task.requeues += 1

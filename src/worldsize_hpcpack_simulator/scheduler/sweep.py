@@ -1,4 +1,4 @@
-"""Parametric sweeps: one master task that stands for a subtask for each value."""
+"""Parametric sweeps: a master task that represents a subtask for each value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def step_count(task: Task) -> int:
 
 
 def expand_sweeps(job: Job) -> None:
-    """Every sweep of the job that has no subtasks gets them."""
+    """Create the subtasks of every sweep of the job that has none."""
     for task in job.tasks.values():
         if task.is_sweep and not task.subtasks:
             for number, index in enumerate(indices(task), 1):
@@ -34,7 +34,7 @@ def expand_sweeps(job: Job) -> None:
 
 
 def _subtask_values(task: Task, index: int) -> dict[str, str]:
-    """Return each `*` stands for the value; several in a row give it leading zeros."""
+    """Return the properties of a subtask. Each `*` is replaced by the value; several in a row add leading zeros."""
     values = dict(task.values)
     for name in _SWEPT:
         if name in values:
@@ -52,7 +52,7 @@ def with_index(text: str, index: int) -> str:
 
 
 def update_master(task: Task) -> None:
-    """The master of a sweep is what its subtasks are."""
+    """Compute the state of a sweep's master task from the states of its subtasks."""
     states = [each.state for each in task.subtasks.values()]
     if task.is_over or not states:
         return

@@ -1,4 +1,4 @@
-"""What a node is ordered to do for a task: the command, its environment, its files."""
+"""The order that a node gets for a task: the command, its environment, its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from worldsize_hpcpack_simulator.scheduler.jobs import Job, Task
 
 
 def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
-    """Return the words of a node's `start`."""
+    """Return the fields of the order `start` for a node."""
     home = os.path.join(cluster.folder, task.nodes[0], "home")
     directory = os.path.join(home, task.value("WorkDirectory"))
     return {
@@ -31,12 +31,14 @@ def start_order(task: Task, job: Job, cluster: Cluster) -> dict[str, object]:
 
 
 def _address_variable(task: Task, cluster: Cluster) -> dict[str, str]:
-    """What a real node's name tells: here all addresses are this machine's own, and count as nobody's."""
+    """Return the variable with the address of the task's first node. On a real cluster the node's name determines it;
+    here all addresses belong to this machine, and agents would not count them as addresses of a node."""
     return {"WORLDSIZE_ADDRESS": cluster.nodes[task.nodes[0]].address} if cluster.isolated else {}
 
 
 def task_environment(task: Task, job: Job, home: str) -> dict[str, str]:
-    """Return a clean environment with the job's variables, the task's, and those that HPC Pack is known to set."""
+    """Return a clean environment with the job's variables, the task's variables, and those that HPC Pack is known to
+    set."""
     cores = "".join(f" {name} {count}" for name, count in task.place.items())
     plain = {
         "PATH": "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".format(

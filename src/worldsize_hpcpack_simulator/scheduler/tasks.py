@@ -1,4 +1,4 @@
-"""The life of tasks on nodes: started, ended by themselves, by somebody, or with their node."""
+"""The life of tasks on nodes: their start, and their end by themselves, by a user, or with their node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from worldsize_hpcpack_simulator.scheduler.task_environment import start_order
 
 
 class TaskRunner:
-    """Jobs by id, those that are not over, and the nodes that their tasks run on.
+    """The runner of tasks: all jobs by id, those that have not ended, and the nodes on which their tasks run.
 
-    `changed` is called when a node has told something, since a step may be due then.
+    `changed` is called after a node has reported something, since a step may be due then.
     """
 
     def __init__(self, cluster: Cluster, options: SimulatorOptions) -> None:
@@ -25,12 +25,12 @@ class TaskRunner:
         cluster.on_message, cluster.on_lost = self.handle_message, self.handle_lost_node
 
     def start(self, task: Task, job: Job) -> None:
-        """On the first of its nodes; the others are its own too."""
+        """Start the task on the first of its nodes. Its other nodes are reserved for it."""
         task.enter_state("Running")
         self.cluster.nodes[task.nodes[0]].send_order(**start_order(task, job, self.cluster))
 
     def handle_message(self, node: SimulatedNode, words: Mapping[str, Any]) -> None:
-        """A task's processes have ended."""
+        """Handle a node's message that a task's processes have ended."""
         task = self._find_running(words["key"])
         if task is not None:
             task.exit_code, task.output = words["code"], words["output"]
@@ -38,7 +38,7 @@ class TaskRunner:
             self.changed()
 
     def _find_running(self, order: str) -> Task | None:
-        """Return the task that was started by this order, and not again since."""
+        """Return the task that was started by this order; None if it has ended or was started again since."""
         job = self.jobs.get(int(order.partition(".")[0]))
         tasks = (
             (task for task in job.runnable_tasks() if task.order == order and task.state in LIVE) if job else iter(())
@@ -56,7 +56,7 @@ class TaskRunner:
             end_run(task, "Failed", f"The command of the task exited with code {task.exit_code}.")
 
     def handle_lost_node(self, node: SimulatedNode) -> None:
-        """A node does not answer any more: what ran there failed, or runs again where that is allowed."""
+        """Handle the loss of a node: its tasks fail, or run again if they are rerunnable."""
         if node.state != "Offline":
             node.health = "Error"
         for job in self.active.values():
@@ -81,7 +81,8 @@ class TaskRunner:
             end_run(task, "Failed", why)
 
     def end_task(self, task: Task, state: str, message: str, forced: bool = False) -> None:
-        """It becomes `state` once its processes have ended. One that has none is over at once, Canceled for Failed."""
+        """End a task. It enters `state` once its processes have ended. A task without processes ends at once, as
+        Canceled if `state` is Failed."""
         if task.state in ("Running", "Canceling"):
             if not task.ending:
                 task.ending = state
@@ -95,12 +96,12 @@ class TaskRunner:
 
 
 def end_run(task: Task, state: str, message: str = "") -> None:
-    """It passes through Finishing, and is over after that."""
+    """Make the task enter Finishing, after which it enters `state`."""
     task.ending = state
     task.enter_state("Finishing", message)
 
 
 def _success_codes(task: Task) -> set[int]:
-    """Return the exit codes that count as success."""
+    """Return the exit codes of the task that count as success."""
     words = task.value("ValidExitCodes").replace(",", " ").split()
     return {int(word) for word in words if word.lstrip("-").isdigit()} or {0}

@@ -1,4 +1,4 @@
-"""Why a job that was submitted cannot run. It is told in the job's ErrorMessage, never by the submission itself."""
+"""The validation of submitted jobs. A problem is reported in the job's ErrorMessage, never by the submission itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from worldsize_hpcpack_simulator.scheduler import placement, sweep
 from worldsize_hpcpack_simulator.scheduler.jobs import UNIT_LIMITS, Job, Task
 
 LONGEST = 480
-"""Characters of a command line."""
+"""The largest number of characters of a command line."""
 TEMPLATES = ("Default",)
 
 
 def find_problem(job: Job, rooms: Sequence[placement.NodeCapacity], jobs: Container[int]) -> str:
-    """In words for the job's owner; "" where there is none."""
+    """Return why the job cannot run, in words for its owner; "" if there is no problem."""
     kind = UNIT_LIMITS[job.value("UnitType")]
     if job.value("JobTemplate") not in TEMPLATES:
         return f"There is no job template {job.value('JobTemplate')}."

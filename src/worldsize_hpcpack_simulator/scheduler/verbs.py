@@ -1,5 +1,5 @@
-"""What users do to jobs and tasks: submit, cancel, finish, requeue. Each raises RequestRefused in states where it is
-senseless."""
+"""The actions of users on jobs and tasks: submit, cancel, finish, requeue. Each raises RequestRefused in states in
+which it is not possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDABLE = (*WAITING, "Running")
 
 
 def submit(scheduler: Scheduler, job: Job) -> None:
-    """A job that is configured, or whose requeued tasks are; it is validated later."""
+    """Submit a job that is configured, or an ended job with requeued tasks. It is validated later."""
     again = job.state in ("Failed", "Canceled") and any(task.state == "Configuring" for task in job.runnable_tasks())
     if job.state != "Configuring" and not again:
         raise _wrong_state_error("submitted", f"job {job.number}", job.state)
@@ -40,7 +40,7 @@ def finish_job(scheduler: Scheduler, job: Job, message: str) -> None:
 
 
 def requeue_job(scheduler: Scheduler, job: Job) -> None:
-    """It runs again as `Scheduler.requeue` says; a running one is stopped first."""
+    """Requeue the job, as `Scheduler.requeue`. A running job is stopped first."""
     if job.state == "Running":
         scheduler.end_job(job, "Queued", "The job was requeued.")
     elif job.state in ("Failed", "Canceled"):
@@ -50,7 +50,7 @@ def requeue_job(scheduler: Scheduler, job: Job) -> None:
 
 
 def cancel_task(scheduler: Scheduler, task: Task, message: str, forced: bool) -> None:
-    """What runs of it fails; what does not is canceled, and stays so when the job is requeued."""
+    """Cancel a task. Its running parts fail. The others are canceled, and stay so when the job is requeued."""
     if task.is_over or task.state == "Finishing":
         raise _wrong_state_error("canceled", f"task {task.key}", task.state)
     for each in task.subtasks.values() if task.is_sweep else [task]:
@@ -68,8 +68,8 @@ def finish_task(scheduler: Scheduler, task: Task, message: str) -> None:
 
 
 def requeue_task(task: Task, master: Task) -> None:
-    """It is configured again, and queued when its job is submitted again, or soon if its job still runs. `master`: the
-    task itself, or the sweep that it is one of."""
+    """Make a task configured again. It is queued when its job is submitted again, or soon if its job still runs.
+    `master` is the task itself, or the sweep to which it belongs."""
     if task.state not in ("Failed", "Canceled", "Queued"):
         raise _wrong_state_error("requeued", f"task {task.key}", task.state)
     for each in (task, *task.subtasks.values()):

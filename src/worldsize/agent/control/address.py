@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from worldsize.errors import RendezvousError
 
 ADDRESS = "WORLDSIZE_ADDRESS"
-"""The variable in which a node may name its address, where neither its host name nor its default route leads to it."""
+"""The environment variable in which a node may name its address, if neither its host name nor its default route leads
+to it."""
 
 _TEST_NET_ADDRESS = "192.0.2.1"
-"""Reserved for documentation: no such host exists, and nothing is sent to it."""
+"""An address that is reserved for documentation: no such host exists, and nothing is sent to it."""
 
 
 def own_address() -> str:
     """Return the address that this host's name resolves to, or else the address of its default route.
 
-    Raises RendezvousError where there is none but the loopback: a head that nobody can reach must not go ahead.
+    Raise RendezvousError if only the loopback address is known, because the other nodes could not reach a head there.
     """
     for address in _candidates():
         if not address.startswith(("127.", "0.")):
@@ -32,12 +33,12 @@ def own_address() -> str:
 
 
 def _candidates() -> Iterator[str]:
-    name = os.fsencode(socket.gethostname())  # as bytes: for a str Python loads its codec for international names first
+    name = os.fsencode(socket.gethostname())  # as bytes: for a str Python first loads its codec for international names
     try:
         for entry in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM):
             yield str(entry[4][0])
     except OSError:
-        pass  # a name that does not resolve
+        pass  # the name does not resolve
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((_TEST_NET_ADDRESS, 9))

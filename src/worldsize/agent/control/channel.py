@@ -1,15 +1,16 @@
-"""The control channel: every agent keeps one connection to the head's agent, on which each side proves who it is.
+"""The control channel: every agent keeps one connection to the head's agent, and each side proves its identity on it.
 
-Files are the record of a run, and no signals: a shared file system shows what is new in them only seconds later. The
-first line of each side is its nonce. The head sends its own first; the member's comes with all that it had to say. All
-other lines are one JSON object each, sealed (agent/control/message_proof.py), `kind` first:
+Files record a run, but are not used as signals, because a shared file system shows new contents only after seconds. The
+first line of each side is its nonce. The head sends its nonce first. The member's nonce is sent together with all
+messages that were waiting for it. All other lines are one JSON object each, sealed (agent/control/message_proof.py),
+with `kind` first:
 
-member → head   hello {node_rank, host: [name, cores, address, ports]} · ready {parts} · told {topic, text} ·
-                ended {ranks} · verdict {why, failure} · idle · done · ping
-head → member   welcome · met {greeted, sent} · start {hosts or packed} · go {parts} · told {topic, text} ·
-                verdict {why, failure} · end {verdict} · ping
+member → head   `hello {node_rank, host: [name, cores, address, ports]}` · `ready {parts}` · `told {topic, text}` ·
+                `ended {ranks}` · `verdict {why, failure}` · `idle` · `done` · `ping`
+head → member   `welcome` · `met {greeted, sent}` · `start {hosts or packed}` · `go {parts}` · `told {topic, text}` ·
+                `verdict {why, failure}` · `end {verdict}` · `ping`
 
-Nothing here blocks but a member's `connect`. Both sides turn readable sockets into messages; `peers` interprets them.
+Only a member's `connect` blocks. Both sides turn readable sockets into messages, which `peers` interprets.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from worldsize.plan.rank_variables import Host
 
 HELLO, WELCOME = "hello", "welcome"
 GREETING = 10.0
-"""Seconds within which either side must prove itself."""
+"""Seconds within which either side must prove its identity."""
 
 _MAX_GREETING = 1 << 14
 _AT_ONCE = 16
@@ -37,7 +38,7 @@ _PAUSE = 1.0
 
 
 class NodeMessage(NamedTuple):
-    """A message and the node that it came from."""
+    """A message and the rank of the node that sent it."""
 
     node_rank: int
     message: dict[str, Any]
@@ -46,10 +47,10 @@ class NodeMessage(NamedTuple):
 class HeadChannel:
     """The head's side of the channel.
 
-    The head drops a connection that does not prove in time that it belongs to a node of the run, and drops the oldest
-    unproved connection when there are too many. It acts on no message of an unproved connection, and stops listening
-    once all nodes have joined. The first message to a node proves that this is the head; it is a welcome where the head
-    has nothing else to send within `patience` seconds.
+    The head drops a connection that does not prove in time that it belongs to a node of the run. It drops the oldest
+    unproved connection if there are too many. It handles no message of an unproved connection, and stops listening once
+    all nodes have joined. The first message to a node proves that this side is the head. That message is a welcome if
+    the head has nothing else to send within `patience` seconds.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class HeadChannel:
         patience: float = 0.0,
     ) -> None:
         self.is_within_machine = listener.family == socket.AF_UNIX
-        """Whether all nodes are on this machine, and have its clock."""
+        """True if all nodes are on this machine and therefore share its clock."""
         self._patience = patience
         self._unproven: dict[int, float] = {}
         self._listener = listener
@@ -75,14 +76,15 @@ class HeadChannel:
         self._news: list[NodeMessage] = []
         self._paused_until: float | None = None
         self.trouble = ""
-        """Why the latest connection could not be accepted, for which there was no room."""
+        """The reason why the latest connection could not be accepted: a lack of descriptors or memory. "" if it was
+        accepted."""
         self.hosts: dict[int, Host] = {}
         self.greeted: dict[int, float] = {}
-        """When each node's greeting was read, in Unix seconds."""
+        """The time at which the head read each node's greeting, in Unix seconds."""
         selector.register(listener, selectors.EVENT_READ, self._accept)
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send all nodes a message, which is made once for all of them."""
+        """Send a message to all nodes. It is encoded once for all of them."""
         self._unproven.clear()
         message = encode(kind, fields)
         for link in self._links.values():
@@ -94,23 +96,23 @@ class HeadChannel:
             self._links[node_rank].send(kind, **fields)
 
     def prepare_for(self, node_rank: int, kind: str, **fields: Any) -> None:
-        """Have a message go to a node together with the next one."""
+        """Queue a message for a node. It is sent together with the next message to the node."""
         if node_rank in self._links:
             self._links[node_rank].prepare(kind, **fields)
 
     def take(self) -> list[NodeMessage]:
-        """What the nodes have said since the last call, their greeting included."""
+        """Return the messages that the nodes have sent since the last call, including their greetings."""
         self._handle_timeouts()
         news, self._news = self._news, []
         return news
 
     def silent_nodes(self, seconds: float) -> list[int]:
-        """Return the ranks of connected nodes that have sent nothing for `seconds`."""
+        """Return the ranks of the connected nodes that have sent nothing for `seconds`."""
         before = self._clock() - seconds
         return [node_rank for node_rank, link in self._links.items() if link.heard < before]
 
     def reset_silence(self) -> None:
-        """Count the silence of all nodes from now on only."""
+        """Restart the measurement of all nodes' silence from now."""
         for link in self._links.values():
             link.heard = self._clock()
 
@@ -135,7 +137,7 @@ class HeadChannel:
             self._listener.close()
 
     def _accept(self) -> None:
-        """Accept a few connections at a time, however many wait: ranks and nodes are looked after in between."""
+        """Accept a few connections, however many wait, so that ranks and nodes are served between two calls."""
         for _ in range(_AT_ONCE):
             try:
                 connection, _ = self._listener.accept()
@@ -151,12 +153,13 @@ class HeadChannel:
             link.watch(self._selector, lambda link=link: self._read_greeting(link))  # type: ignore[misc]
             if len(self._strangers) > self._nodes - 1 - len(self._links) + STRANGERS:
                 oldest = next(iter(self._strangers))
-                self._read_greeting(oldest)  # it may be a node's, and its greeting here already
+                self._read_greeting(oldest)  # it may belong to a node whose greeting has arrived already
                 self._dismiss(oldest)
 
     def _handle_timeouts(self) -> None:
-        """Welcome nodes that have waited, dismiss strangers that said nothing in time, and accept connections again
-        some time after a lack of descriptors; once all nodes have joined, only stop listening."""
+        """Welcome the nodes that have waited for `patience` seconds. Dismiss the unproved connections that sent no
+        greeting in time, and accept connections again some time after a lack of descriptors. Once all nodes have
+        joined, do not accept connections again, but stop listening."""
         now = self._clock()
         while self._unproven and now - next(iter(self._unproven.values())) >= self._patience:
             self.send_to(next(iter(self._unproven)), WELCOME)
@@ -170,13 +173,13 @@ class HeadChannel:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _read_greeting(self, link: Link) -> None:
-        """Read what an unproved connection has sent; nothing of one that was dismissed since the selector saw its
-        bytes. Whatever the bytes are, they end no more than their own connection."""
+        """Read the bytes that an unproved connection has sent. Do nothing for a connection that was dismissed after the
+        selector saw its bytes. Invalid bytes close only their own connection."""
         if link not in self._strangers:
             return
         try:
             self._admit(link, link.receive())
-        except Exception:  # noqa: BLE001  a stranger may send anything, and ends its own connection alone
+        except Exception:  # noqa: BLE001  a stranger may send any bytes, and closes only its own connection
             self._dismiss(link)
 
     def _admit(self, link: Link, messages: list[dict[str, Any]]) -> None:
@@ -217,10 +220,10 @@ class HeadChannel:
 
 
 class MemberChannel:
-    """Another node's side of the channel.
+    """The channel's side of a node that is not the head.
 
-    `connected` becomes true once the head has proved that it is the head. Until then the node ignores every message,
-    and tries another connection when this one is closed or stays silent.
+    `connected` becomes true once the head has proved that it is the head. Until then the node ignores every message. It
+    tries another connection if this one is closed or stays silent.
     """
 
     def __init__(
@@ -243,23 +246,24 @@ class MemberChannel:
 
     @property
     def has_unproved_head(self) -> bool:
-        """Whether a connection is open whose other side has not yet proved that it is the head."""
+        """True if a connection is open whose other side has not yet proved that it is the head."""
         return self._link is not None and not self.connected
 
     @property
     def own_address(self) -> str:
-        """The address of this node on its connection to the head; "" without one, and for one within this machine."""
+        """The address of this node on its connection to the head; "" if there is no connection, or if it is within this
+        machine."""
         if self._link is None or isinstance(self._endpoint, str):
             return ""
         return str(self._link.connection.getsockname()[0])
 
     def connect(self, timeout: float) -> bool:
-        """Open a connection to the head if none is open. Return whether a new one was opened, on which this side must
-        greet.
+        """Open a connection to the head if none is open. Return whether a new connection was opened, on which this side
+        must send its greeting.
 
-        An open one whose other side has not proved within GREETING seconds that it is the head is closed; the next call
-        opens another. To be called only until `connected`; `trouble` says why there is no connection. Raises
-        ConnectionRefusedError where nobody listens.
+        If the other side of an open connection has not proved within GREETING seconds that it is the head, the
+        connection is closed, and the next call opens another. Call this only until `connected` is true. `trouble`
+        contains the reason why there is no connection. Raise ConnectionRefusedError if no process listens.
         """
         if self._link is not None:
             if not self.connected and self._clock() - self._link.began > GREETING:

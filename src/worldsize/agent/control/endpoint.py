@@ -1,7 +1,8 @@
-"""Where the head's agent listens: at an address, or, for virtual nodes, at a socket that only this user can open.
+"""The endpoint at which the head's agent listens: an address and a port, or, for virtual nodes, a socket that only this
+user can open.
 
-A socket's path may have 107 bytes, and a run's directory often has more: so the path names the directory by a
-descriptor.
+The path of a socket may have at most 107 bytes, and the path of a run's directory is often longer. The directory is
+therefore named by a file descriptor.
 """
 
 from __future__ import annotations
@@ -17,29 +18,30 @@ Endpoint: TypeAlias = "str | tuple[str, int]"
 
 
 def listen(path: str, backlog: int) -> socket.socket:
-    """Listen at the socket `path`, which only this user can open. Raises OSError where no socket can be made."""
+    """Create a listening socket at `path`, which only this user can open. Raise OSError if no socket can be created."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(listener.fileno(), 0o600)
         _use_descriptor(path, listener.bind)
         listener.listen(backlog)
-    except BaseException:  # no matter what ends this, nobody else closes the socket
+    except BaseException:  # no other code closes the socket after an exception
         listener.close()
         raise
     return listener
 
 
 def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
-    """Open a connection to `endpoint`. Raises ConnectionRefusedError where no process listens, else OSError."""
+    """Open a connection to `endpoint`. Raise ConnectionRefusedError if no process listens, OSError for other
+    failures."""
     if not isinstance(endpoint, str):
-        # As bytes: Python encodes a name in text as an international one, and loading the tables for that takes 3 ms.
+        # As bytes: Python encodes a str as an international name, and loading the tables for that takes 3 ms.
         host, port = endpoint
         return socket.create_connection((host.encode(), port), timeout)  # type: ignore[arg-type]
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
         _use_descriptor(endpoint, connection.connect)
-    except BaseException as error:  # no matter what ends this, nobody else closes the socket
+    except BaseException as error:  # no other code closes the socket after an exception
         connection.close()
         if isinstance(error, FileNotFoundError):
             raise ConnectionRefusedError(*error.args) from None
@@ -48,7 +50,7 @@ def connect(endpoint: Endpoint, timeout: float) -> socket.socket:
 
 
 def _use_descriptor(path: str, use: Callable[[str], object]) -> None:
-    """Call `use` with a short name of `path`, by a descriptor of its directory."""
+    """Call `use` with a short name for `path`, which names its directory by an open file descriptor."""
     parent, name = os.path.split(path)
     directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

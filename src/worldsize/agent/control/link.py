@@ -1,4 +1,5 @@
-"""One connection of the control channel: bytes become messages, and messages bytes (`agent/control/channel.py`)."""
+"""A connection of the control channel: it turns bytes into messages and messages into bytes
+(`agent/control/channel.py`)."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ Clock: TypeAlias = "Callable[[], float]"
 GONE = "gone"
 MAX_LINE = 1 << 20
 _LONGEST_HOST = 1 << 10
-"""Bytes of a node in the list of all nodes: a name of 64, an address of 45, and more than 100 ports."""
+"""Bytes of one node in the list of all nodes: a name of 64, an address of 45, and more than 100 ports."""
 
 _AT_MOST = 1 << 16
 
 
 class Message(NamedTuple):
-    """A message as it is sent, to one side or to many, and its digest."""
+    """A message as it is sent, to one or to many connections, and its digest."""
 
     text: bytes
     digest: bytes
@@ -34,15 +35,16 @@ def encode(kind: str, fields: dict[str, Any]) -> Message:
 
 
 def longest_line(nodes: int) -> int:
-    """Return the bytes that a line of a run's head may have: it lists all nodes."""
+    """Return the maximum number of bytes of a line from a run's head, which may list all nodes."""
     return MAX_LINE + nodes * _LONGEST_HOST
 
 
 class Link:
-    """One connection: it turns bytes into messages and messages into bytes, and knows when bytes last came. `role` is
-    this side's.
+    """A connection of the control channel. It turns bytes into messages and messages into bytes, and records the time
+    at which bytes last arrived. `role` is the role of this side.
 
-    What the socket has no room for is sent when it has, if the link is watched; else with the next message.
+    Bytes that do not fit into the socket's buffer are sent when it has room again, if the link is watched; otherwise
+    they are sent with the next message.
     """
 
     def __init__(
@@ -78,7 +80,8 @@ class Link:
         self._out += self._nonce + b"\n"
 
     def watch(self, selector: selectors.BaseSelector, read: Callable[[], None]) -> None:
-        """Have `selector` call `read` whenever something has arrived; in place of what it called before."""
+        """Register `read` with `selector`, which calls it whenever something has arrived. It replaces the function that
+        was registered before."""
         if self._selector is None:
             selector.register(self.connection, selectors.EVENT_READ, read)
         else:
@@ -94,11 +97,11 @@ class Link:
         self.connection.close()
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message; one that is sent before the other side's nonce has come waits for it."""
+        """Send a message. It is queued until the nonce of the other side has arrived."""
         self.send_encoded(encode(kind, fields))
 
     def prepare(self, kind: str, **fields: Any) -> None:
-        """Have a message go together with the next one."""
+        """Queue a message. It is sent together with the next message."""
         self._unsealed.append(encode(kind, fields))
 
     def send_encoded(self, message: Message) -> None:
@@ -112,7 +115,7 @@ class Link:
             self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes now. That the connection is dead shows when it is read."""
+        """Send the bytes that the socket accepts now. A dead connection is not detected here, but when it is read."""
         full = False
         try:
             while self._out:
@@ -125,7 +128,8 @@ class Link:
             self._wait_for_room(full)
 
     def _wait_for_room(self, full: bool) -> None:
-        """Send the rest when the socket has room for it, where it is `full` now."""
+        """Set the selector to send the rest once the socket has room, if it is `full` now; otherwise set it to read
+        only."""
         if self._selector is not None and self._read is not None:
             self._is_full = full
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if full else 0)
@@ -137,8 +141,8 @@ class Link:
             self._read()
 
     def receive(self) -> list[dict[str, Any]]:
-        """Return the messages that have arrived; one of kind "gone" ends the list when the other side is no more,
-        cannot prove who it is, or talks nonsense."""
+        """Return the messages that have arrived. A message of kind "gone" ends the list if the other side has closed
+        the connection, cannot prove its identity, or sends invalid data."""
         gone = self._fill()
         *lines, self._in = self._in.split(b"\n")
         messages = []
@@ -163,7 +167,7 @@ class Link:
         return {"kind": GONE} if text is None else _parse(text)
 
     def _fill(self) -> bool:
-        """Read what has arrived; return whether the other side is gone."""
+        """Read the bytes that have arrived. Return whether the other side is gone."""
         try:
             while len(self._in) <= self.max_line:
                 data = self.connection.recv(_AT_MOST)
@@ -172,7 +176,7 @@ class Link:
                 self.heard = self._clock()
                 self._in += data
                 if len(data) < _AT_MOST:
-                    return False  # the selector says when there is more
+                    return False  # the selector reports when there is more
         except BlockingIOError:
             return False
         except OSError:

@@ -18,7 +18,7 @@ def make_peers(
     nodes: int,
     selector: selectors.BaseSelector,
 ) -> Peers:
-    """Return the other nodes as node `node_rank` sees them; the head is the one that holds `head`."""
+    """Return the other nodes as node `node_rank` sees them. The node is the head if `head` is given."""
     if nodes == 1:
         return Peers(own)
     from worldsize.agent.control.peers import HeadPeers, MemberPeers

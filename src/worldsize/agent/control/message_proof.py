@@ -1,8 +1,9 @@
-"""What proves that a message comes from the run's other side, and only once.
+"""The proof that a message comes from the other side of the connection, and that it arrives only once.
 
-Both sides send a nonce. They and the run's token, which never leaves its owner, make a key for each direction; each
-line then carries an HMAC-SHA256 of its number and its text's SHA-256, which is made once for a text that many nodes
-are sent. A line that was changed, left out, repeated, or sent back to its sender does not fit.
+Both sides send a nonce. The nonces and the run's token, which never leaves its owner, determine a key for each
+direction. Each line then carries an HMAC-SHA256 of its number and of its text's SHA-256. The SHA-256 is computed once
+for a text that is sent to many nodes. The check fails for a line that was changed, left out, repeated, or sent back to
+its sender.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from worldsize.common.sha256 import sha256
 
 HEAD, MEMBER = b"head", b"member"
 NONCE = 32
-"""Characters, hexadecimal."""
+"""The number of hexadecimal characters of a nonce."""
 
 _MAC = 64
 _BLOCK = 64
@@ -34,7 +35,8 @@ def text_digest(text: bytes) -> bytes:
 
 
 class Seal:
-    """One side of a connection: `role` is its own."""
+    """The keys and counters with which one side of a connection seals and verifies lines. `role` is the role of this
+    side."""
 
     def __init__(self, token: str, role: bytes, own: bytes, others: bytes) -> None:
         nonces = own + others if role == HEAD else others + own
@@ -44,7 +46,7 @@ class Seal:
         self._sent = self._taken = 0
 
     def seal(self, text: bytes, digest: bytes | None = None) -> bytes:
-        """Return the text as a sealed line, without a line end. `digest`: the text's, where it is known."""
+        """Return the text as a sealed line, without a line end. `digest` is the digest of the text, if it is known."""
         self._sent += 1
         return _proof(self._out, self._sent, digest or text_digest(text)) + text
 
@@ -57,17 +59,19 @@ class Seal:
 
 
 def derived_key(token: str, purpose: bytes) -> str:
-    """Return a key that only who has the run's token can make, the same on all nodes: 64 hexadecimal characters."""
+    """Return a key of 64 hexadecimal characters that only a process with the run's token can compute. It is the same on
+    all nodes."""
     return _mac(token.encode(), purpose).hex()
 
 
 def _proof(key: bytes, number: int, digest: bytes) -> bytes:
-    """What stands before the text of the line with this number."""
+    """Return the prefix of the line with this number: its HMAC in hexadecimal, and a blank."""
     return _mac(key, b"%d %s" % (number, digest)).hex().encode() + b" "
 
 
 def _mac(key: bytes, text: bytes) -> bytes:
-    """HMAC of RFC 2104 with SHA-256, without `hmac`, which loads all of OpenSSL: 3 ms for each node's agent."""
+    """Compute the HMAC of RFC 2104 with SHA-256. The module `hmac` is not used because it loads all of OpenSSL, which
+    takes each node's agent 3 ms."""
     block = (key if len(key) <= _BLOCK else sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner = sha256(block.translate(_INNER) + text).digest()
     return bytes(sha256(block.translate(_OUTER) + inner).digest())

@@ -1,6 +1,7 @@
-"""The other nodes as the supervisor of the head sees them, and as a member's does.
+"""The other nodes as the supervisor of the head sees them, and as the supervisor of a member sees them.
 
-All nodes agree on one verdict: members propose to the head, the head decides, and all nodes adopt its decision.
+All nodes agree on one verdict: members propose verdicts to the head, the head decides, and all nodes adopt its
+decision.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from worldsize.state.clocks import clock_offset
 
 CONNECT_TIMEOUT = 1.0
 _WELCOME_AFTER = 0.5
-"""Seconds after which a node is welcomed by a message of its own. Most runs have begun by then, and waking a node once
-more takes longer than the whole proof."""
+"""Seconds after which a node gets a separate welcome message. Most runs have begun by then, and waking a node once more
+takes longer than the whole proof."""
 REFUSALS = 50
-"""Refused attempts in a row, 20 ms apart, after which the head counts as gone: it listens before it publishes its
+"""Refused attempts in a row, 20 ms apart, after which the head counts as gone. The head listens before it publishes its
 address."""
 _REFUSED = "the head's agent has ended, or a firewall separates the nodes (%s: connection refused)"
 _NO_ROOM = " (the head cannot accept more: %s; see ulimit -Hn there)"
@@ -55,7 +56,7 @@ class HeadPeers(Peers):
         self._endpoint = endpoint
         self._hosts: tuple[Host, ...] | None = None
         self._ready: dict[int, int] = {}
-        self._ready_nodes: dict[int, int] = {}  # by the number of parts, so that no look at it is one at every node
+        self._ready_nodes: dict[int, int] = {}  # by the number of parts, so that a check need not visit every node
         self._going = 0
         self._idle: dict[int, Standstill] = {}
         self._verdict: Verdict | None = None
@@ -69,8 +70,9 @@ class HeadPeers(Peers):
         return self._hosts
 
     def _send_start(self, hosts: Sequence[Host]) -> None:
-        """Send all nodes the list of their hosts; and each of them, ahead of it, what it measures its clock by, where
-        they are not all on this machine. In the list, that would be the longest part of what everybody gets."""
+        """Send the list of hosts to all nodes. If the nodes are not all on this machine, each node first gets a message
+        with the times by which it measures its clock. In the list, these times would be the longest part of what every
+        node receives."""
         if not self._channel.is_within_machine:
             for node_rank, read in self._channel.greeted.items():
                 self._channel.prepare_for(node_rank, "met", greeted=read, sent=time.time())
@@ -129,10 +131,10 @@ class HeadPeers(Peers):
         self._channel.send_to(node_rank, "told", topic=topic, text=text)
 
     def may_end(self, late: bool) -> bool:
-        """Nodes that never joined are not waited for, unless they are expected: then the head that they look for would
-        be gone."""
+        """Return whether the head may end. It does not wait for nodes that never joined, unless they are expected,
+        because these would look for the head in vain."""
         expected = self._nodes - 1 if self._hosts or self.expects_all else len(self._channel.hosts)
-        return late or len(self.done_nodes) >= expected  # only nodes that have joined are done
+        return late or len(self.done_nodes) >= expected  # done_nodes contains only nodes that have joined
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
         self._channel.send("ping", watch=self.check_standstill)
@@ -144,7 +146,8 @@ class HeadPeers(Peers):
         return [each for each in heard if each is not None]
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
-        """Return a node's report counts once: a node that does not repeat it may have gone on meanwhile."""
+        """Return the standstills of all nodes that have not ended, or nothing if one of them has not reported. Each
+        report counts once, because a node that does not repeat its report may have made progress since."""
         said, self._idle = self._idle, {}
         left = set(range(1, self._nodes)) - self.done_nodes
         return [own, *(said[node_rank] for node_rank in left)] if said.keys() >= left else []
@@ -164,7 +167,8 @@ class HeadPeers(Peers):
         self._remove_socket()
 
     def _remove_socket(self) -> None:
-        """Remove the socket's name once all nodes have joined: virtual nodes do not join a second time."""
+        """Remove the socket's name, if the head listens at a socket. It is not needed once all nodes have joined,
+        because virtual nodes do not join a second time."""
         if isinstance(self._endpoint, str):
             try_unlink(self._endpoint)
 
@@ -180,7 +184,8 @@ class MemberPeers(Peers):
         clock: Clock = time.monotonic,
         nodes: int = 1,
     ) -> None:
-        """`nodes`: how many the run has, for which what the head sends may be long."""
+        """Prepare the connection to the head, without opening it. `nodes` is the number of nodes of the run, which
+        determines the maximum length of the head's messages."""
         super().__init__(own, clock)
         self._node_rank = node_rank
         self._head_address = rendezvous.address

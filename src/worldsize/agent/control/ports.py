@@ -1,8 +1,8 @@
-"""Ports that are kept free until the ranks that need them bind them."""
+"""Reservation of ports until the ranks that need them bind them."""
 
 from __future__ import annotations
 
-import _socket  # socket, which makes enums of the constants, takes 1 ms of every start
+import _socket  # the module socket, which makes enums of the constants, takes 1 ms of every start
 import os
 import sys
 from collections.abc import Mapping
@@ -17,22 +17,23 @@ from worldsize.trust.keys import user_key
 _TRIES = 200
 
 RAS_VARIABLE = "NCCL_RAS_ADDR"
-"""Where NCCL's RAS listens on each node: HOST:PORT. Its own default is one port for all runs."""
+"""The environment variable with the address at which NCCL's RAS listens on each node: HOST:PORT. NCCL's own default is
+one port for all runs."""
 
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-"""What a node has whose GPUs NCCL, or RCCL, can use."""
+"""Device files of a node whose GPUs NCCL or RCCL can use."""
 
 
 class PortReservation:
     """A port that is reserved for this process: nothing listens on it, and the kernel does not assign it by itself.
 
     A name in the abstract socket namespace holds the port against every other worldsize run of this user on this
-    machine. The name lives exactly as long as the process that holds it, in the same network namespace as the port. All
-    users see such names; they are made with a key of this user's, so that nobody can tell the port from a name, or take
-    the name of a port first. Without a key there is no name, and two runs that begin at the same moment take the same
-    port once in ten thousand times.
+    machine. The name exists exactly while the process that holds it lives, in the same network namespace as the port.
+    All users see such names. The names are derived with a key of this user, so that other users can neither compute the
+    port from a name nor take the name of a port first. Without a key there is no name, and two runs that begin at the
+    same moment take the same port once in ten thousand times.
 
-    Binding the port here until the rank wants it would not do: a rank that binds without SO_REUSEADDR would fail.
+    The port is not bound here until the rank needs it, because a rank that binds without SO_REUSEADDR would then fail.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -50,7 +51,7 @@ class PortReservation:
 
 
 def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
-    """Return the first and the last of the widest span of unprivileged ports that the kernel does not assign by
+    """Return the first and the last port of the widest span of unprivileged ports that the kernel does not assign by
     itself."""
     low, high = ephemeral
     spans = [(20000 if low > 22000 else 1025, low - 1), (high + 1, 65535)]
@@ -58,14 +59,15 @@ def _candidates(ephemeral: tuple[int, int]) -> tuple[int, int]:
 
 
 def _ephemeral_range() -> tuple[int, int]:
-    """Return the first and the last port that the kernel assigns by itself; Linux's own where it does not tell."""
+    """Return the first and the last port that the kernel assigns by itself; the defaults of Linux if the kernel does
+    not report them."""
     low, high = read_if_possible("/proc/sys/net/ipv4/ip_local_port_range").split() or (32768, 60999)
     return int(low), int(high)
 
 
 def _take_mark(port: int, key: bytes | None) -> _socket.socket | None:
-    """Return a socket with the name that holds `port`, without a name where there is no key; None where another process
-    has it."""
+    """Return a socket with the name that holds `port`, or a socket without a name if there is no key; None if another
+    process has the name."""
     mark = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     if sys.platform == "linux" and key is not None:
         try:
@@ -88,15 +90,20 @@ def _is_free(port: int) -> bool:
 
 
 def reserve_ports(plan: Plan, node: NodePlan) -> tuple[PortReservation, ...]:
-    """Reserve the ports that the plan wants on this node, beside the head's. Raises RendezvousError, OSError."""
+    """Reserve the ports that the plan needs on this node, in addition to the head's port. Raise RendezvousError if no
+    port is free; raise OSError."""
     count = {"": 0, "node": 1, "rank": len(node.ranks)}[plan.ports]
     return tuple(PortReservation() for _ in range(count))
 
 
 def reserve_ras_port(plan: Plan, environ: Mapping[str, str]) -> PortReservation | None:
-    """Reserve a port of this node for NCCL's RAS in the ranks, so that whoever asks there reaches this run; None where
-    the run is not watched or the node has no GPUs, where the user has named a place, and where no port is to be had.
-    What a run that this one was started in has named is not the user's."""
+    """Reserve a port of this node for NCCL's RAS in the ranks, so that a RAS client that connects to it reaches this
+    run.
+
+    Return None if the run has no watchdog timeout, if the node has no GPUs, if the user has set the address, or if no
+    port is available. If this process itself runs inside another run, an address in the environment comes from that run
+    and not from the user.
+    """
     is_named = RAS_VARIABLE in environ and "WORLDSIZE_RUN_DIR" not in environ
     has_gpus = any(map(os.path.exists, _GPUS)) if plan.gpus is None else plan.gpus > 0
     if not plan.watchdog_timeout or not has_gpus or is_named:

@@ -1,9 +1,9 @@
-"""How the nodes of an attempt find their head.
+"""The rendezvous: the way in which the nodes of an attempt find their head.
 
 `file`   the head publishes rendezvous.json in the run directory, which all nodes share (the default)
-`given`  the process that started the agents knows it already: a local run's conductor
+`given`  the process that started the agents knows the head already: a local run's conductor
 
-A node that cannot learn the head's address fails; there is no fallback to localhost.
+A node that cannot find out the head's address fails. There is no fallback to localhost.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     from worldsize.agent.control.endpoint import Endpoint
 
 _BACKLOG = 128
-"""Room for connections that do not belong to the run (port scans): a node that finds no room tries again a second
+"""Room for connections that do not belong to the run (port scans). A node that finds no room tries again a second
 later."""
 
 STRANGERS = 64
-"""Connections that have not proved who they are, beside those of the nodes that are still missing."""
+"""The number of connections that have not proved their identity, in addition to those of the nodes that are still
+missing."""
 
 OPEN_FILES = 64 + STRANGERS
-"""Files that the head's agent may have open beside the connections to the other nodes."""
+"""The number of files that the head's agent may have open in addition to the connections to the other nodes."""
 
 
 class Rendezvous(NamedTuple):
-    """Where the head is: `port` for the ranks, `control_port` for the agents (0 on a single node, and where they meet
-    at a socket in the attempt's directory). `launcher`: what starts the ranks, where the plan leaves the choice to the
-    head."""
+    """The location of the head. `port` is the port for the ranks. `control_port` is the port for the agents; 0 on a
+    single node, and if the agents meet at a socket in the attempt's directory. `launcher` is the launcher that starts
+    the ranks, if the plan leaves the choice to the head."""
 
     address: str
     port: int
@@ -51,7 +52,7 @@ class Rendezvous(NamedTuple):
     launcher: str = ""
 
     def endpoint(self, paths: RunPaths) -> Endpoint:
-        """Where the head listens for the other agents."""
+        """Return the endpoint at which the head listens for the other agents."""
         return (self.address, self.control_port) if self.control_port else paths.control_socket
 
     def with_launcher(self, plan: Plan) -> Plan:
@@ -59,12 +60,12 @@ class Rendezvous(NamedTuple):
 
 
 def leaves_launcher_open(plan: Plan) -> bool:
-    """Return whether the head is to choose what starts the ranks, by what its node has."""
+    """Return whether the head chooses the launcher of the ranks, depending on what is available on its node."""
     return "otherwise" in plan.options and plan.batch is None
 
 
 class HeadResources(NamedTuple):
-    """What the head holds for as long as it lives."""
+    """The resources that the head holds while it runs."""
 
     rendezvous: Rendezvous
     reservation: PortReservation
@@ -72,7 +73,8 @@ class HeadResources(NamedTuple):
 
 
 def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadResources:
-    """Reserve the ranks' port, listen for the agents, and publish both, and the `launcher` if the head chose it."""
+    """Reserve the ranks' port, listen for the agents, and publish both. Publish also the `launcher`, if the head chose
+    it."""
     reservation = PortReservation()
     listener = None
     if len(plan.agents) > 1:
@@ -87,8 +89,9 @@ def open_head(plan: Plan, paths: RunPaths, address: str, launcher: str) -> HeadR
 
 
 def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket:
-    """Listen where virtual nodes of one run directory meet: at a socket that no other user can reach; at a port only
-    where the file system has no sockets, and where the nodes are not virtual."""
+    """Create the socket at which the head listens for the other agents. For virtual nodes it is a socket in the run
+    directory that no other user can reach. It is a port if the file system has no sockets, or if the nodes are not
+    virtual."""
     if address == LOOPBACK:
         from worldsize.agent.control.endpoint import listen
 
@@ -102,7 +105,7 @@ def _open_listener(paths: RunPaths, address: str, backlog: int) -> socket.socket
 
 
 def _allow_connections(nodes: int) -> None:
-    """Raise the limit of open files where it is too low for a connection to every node: usually it is 1,024."""
+    """Raise the limit of open files if it is too low for a connection to every node. The limit is usually 1,024."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -113,7 +116,7 @@ def _allow_connections(nodes: int) -> None:
 
 
 def read_rendezvous(paths: RunPaths) -> Rendezvous | None:
-    """What the head published, or None as long as it has not."""
+    """Return the rendezvous that the head has published; None if it has published none yet."""
     return read_record(paths.rendezvous, partial(tuple_of, Rendezvous))
 
 
@@ -123,8 +126,8 @@ def wait_for_rendezvous(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Rendezvous | None:
-    """Wait until the head has published, with a growing pause between two looks (2 ms to 0.5 s); None after `timeout`
-    seconds, or where the head has ended before."""
+    """Wait until the head has published its rendezvous, and return it. Return None after `timeout` seconds, or if the
+    head has ended without publishing it. The pause between two reads grows from 2 ms to 0.5 s."""
     deadline = clock() + timeout
     pause = 0.002
     while True:

@@ -1,4 +1,5 @@
-"""What a supervisor asks of the other nodes, and the answers on a node that is the only one."""
+"""The interface through which a supervisor communicates with the other nodes, and its implementation for a run with
+only one node."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ Standstill: TypeAlias = "tuple[Sequence[int], float]"
 
 
 class LeaderTracker:
-    """The leaders that the head still waits for. The run is over once all of them have ended with 0, since other ranks,
-    such as parameter servers, would never end. Ranks of the plan's `lingering` roles get its grace to end first.
+    """The leaders that the head still waits for. The run is over once all leaders have ended with 0, since other ranks,
+    such as parameter servers, would never end. Ranks of the plan's `lingering` roles first get the plan's grace period
+    to end.
 
-    `complete_at`: when the run is over, in seconds of one monotonic clock; None as long as a leader has not ended.
+    `complete_at` is the time when the run is over, in seconds of one monotonic clock; None while a leader has not
+    ended.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -33,7 +36,7 @@ class LeaderTracker:
         self.complete_at: float | None = None
 
     def record_ended(self, ranks: Iterable[int], now: float) -> None:
-        """Record that these ranks have ended with 0, and set `complete_at` once all leaders have."""
+        """Record that these ranks have ended with 0, and set `complete_at` once all leaders have ended."""
         self._leaders.difference_update(ranks)
         self._lingering.difference_update(ranks)
         if not self._leaders:
@@ -41,16 +44,18 @@ class LeaderTracker:
 
 
 class Peers:
-    """The other nodes as a supervisor sees them. This class is for a run on one node: there are none to wait for.
+    """The other nodes as a supervisor sees them. This class is for a run on one node: there are no other nodes to wait
+    for.
 
     check_standstill  whether a rank of some node is known to have ended with 0
-    leader_tracker    for a run that is over with some of its ranks; None for others, and where another node judges
-    listeners         by topic: called with the rank of the node that has told something, and the text
-    spare_nodes       how many nodes may be lost from now on
-    expects_all       whether nodes that have not joined are on their way, and are told of a verdict that came before
-    done_nodes        on the head: the other nodes that have told that nothing of the run is left on them, or are lost
-    lost_nodes        the nodes that were lost, and that the run goes on without
-    clock             how far this node's clock is ahead of the head's, once that was measured; None on the head
+    leader_tracker    for a run that is over when some of its ranks have ended; None for others, and if another
+                      node decides
+    listeners         by topic: called with the rank of the node that has sent a text, and the text
+    spare_nodes       the number of nodes that may be lost from now on
+    expects_all       whether nodes that have not joined are on their way, and still get a verdict that was sent before
+    done_nodes        on the head: the other nodes that are lost, or have reported that nothing of the run is left
+    lost_nodes        the nodes that were lost, and that the run continues without
+    clock             the offset of this node's clock from the head's, once it has been measured; None on the head
     """
 
     def __init__(self, own: Host, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +72,7 @@ class Peers:
 
     @property
     def address(self) -> str:
-        """Where the other nodes reach this one, as far as is known here."""
+        """The address at which the other nodes reach this one, as far as this node knows it."""
         return self._own.address
 
     def gather_hosts(self) -> tuple[Host, ...] | None:
@@ -76,27 +81,29 @@ class Peers:
         return (self._own,)
 
     def report_ready(self, parts: int) -> bool:
-        """Report that this node is done with so many parts of its preparation; return whether all nodes are."""
+        """Report that this node has completed the first `parts` parts of its preparation. Return whether all nodes
+        have."""
         return True
 
     def take_verdicts(self) -> list[PeerVerdict]:
-        """Return the verdicts that have come from other nodes since the last call."""
+        """Return the verdicts that other nodes have sent since the last call."""
         return []
 
     def send_verdict(self, verdict: Verdict) -> None:
-        """Send the other nodes this node's new verdict."""
+        """Send this node's new verdict to the other nodes."""
 
     def report_ended(self, ranks: Sequence[int]) -> None:
-        """Report that these ranks of this node have ended with 0, where the run is over with some of its ranks."""
+        """Report that these ranks of this node have ended with 0, in a run that is over when some of its ranks have
+        ended."""
         if self.leader_tracker is not None:
             self.leader_tracker.record_ended(ranks, self._clock())
 
     def tell(self, node_rank: int, topic: str, text: str) -> None:
-        """Send `text` to the listener that another node has for this topic: the head to any node, others to the
-        head."""
+        """Send `text` to the listener that another node has for this topic. The head can send to any node, other nodes
+        only to the head."""
 
     def _call_listener(self, node_rank: int, message: Mapping[str, Any]) -> None:
-        """Call the listener of a message from that node; a topic without a listener is ignored."""
+        """Call the listener for the topic of a message from this node. A topic without a listener is ignored."""
         listener = self.listeners.get(message["topic"])
         if listener is not None:
             listener(node_rank, message["text"])
@@ -105,36 +112,38 @@ class Peers:
         """Report that nothing of the run is left on this node."""
 
     def may_end(self, late: bool) -> bool:
-        """Return whether this agent may end, once its node is done. `late`: other nodes need not be waited for any
-        longer."""
+        """Return whether this agent may end, once its node is done. `late` means that it need not wait for other nodes
+        any longer."""
         return True
 
     def send_heartbeat(self, silence: float) -> list[PeerVerdict]:
-        """Send a heartbeat; return verdicts on the nodes that have sent none for `silence` seconds: they are lost."""
+        """Send a heartbeat. Return verdicts on the nodes that have sent nothing for `silence` seconds, which count as
+        lost."""
         return []
 
     def share_standstill(self, own: Standstill) -> Sequence[Standstill]:
         """Send `own` to the head. On the head, return the standstills of all nodes that have not ended, or nothing
-        as long as one of them has not reported; elsewhere return nothing, since the head judges."""
+        until all of them have reported. On other nodes return nothing, since the head decides."""
         return [own]
 
     def reset_silence(self) -> None:
-        """Forget how long other nodes have been silent: this agent itself did not run for a while."""
+        """Restart the measurement of the other nodes' silence, because this agent itself did not run for a while."""
 
     def missing_text(self, within: str = "") -> str:
-        """Return the nodes that are missing, in words; `within` says after how long."""
+        """Return a text that names the missing nodes. `within` is the part of the text that states after how long they
+        were missing."""
         return "nobody"
 
     def close(self, verdict: Verdict | None) -> None:
-        """End the exchange with the other nodes, the last thing that this agent does: the head sends `verdict`, the
-        run's, and the connections are closed."""
+        """End the exchange with the other nodes. The head sends the run's `verdict`, and the connections are closed.
+        This is the last thing that the agent does."""
 
     @property
     def has_joined(self) -> bool:
-        """Whether this node and the head have met, or never will."""
+        """True if this node and the head have met, or never will."""
         return True
 
     @property
     def needs_quick_retry(self) -> bool:
-        """Whether `gather_hosts` is to be called again within milliseconds."""
+        """True if `gather_hosts` must be called again within milliseconds."""
         return False

@@ -1,7 +1,7 @@
-"""The protocol of launchers, the lookup of a launcher by its name, and what is prepared for every launcher.
+"""The protocol of launchers, the lookup of a launcher by its name, and the preparation for every launcher.
 
-A launcher is a module of its own with a `LAUNCHER`, and a row of facts (`plan/launchers.py`) that names the module.
-Only the module of the plan's launcher is imported.
+A launcher is a separate module with a `LAUNCHER`, and a row of facts (`plan/launchers.py`) that names the module. Only
+the module of the plan's launcher is imported.
 """
 
 from __future__ import annotations
@@ -19,43 +19,44 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.state.records import Failure, RunWarning
 
 FRAMEWORKS = {"horovod": "wings.horovod.agent.rendezvous_server"}
-"""What frameworks need beside their ranks: modules with `prepare(launch)`, which starts it and returns the environment
-that the ranks inherit. `prepare` raises OSError."""
+"""The modules that prepare what a framework needs in addition to its ranks, by the name of the framework. The function
+`prepare(launch)` of a module starts it and returns the environment that the ranks inherit. `prepare` raises OSError."""
 
 
 class Launcher(Protocol):
-    """How the ranks of a node are started, and which of them failed."""
+    """A launcher starts the ranks of a node and determines which of them failed."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
-        """Return whether a node with this environment has what the launcher needs. Asked on the head alone, and only
-        where the plan names another launcher that may take its place."""
+        """Return whether a node with this environment has what the launcher needs. Called on the head only, and only if
+        the plan names another launcher that may replace this one."""
         return True
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Write, or start, what the launcher and its ranks need on this node. Returns the environment that they
-        inherit. Raises OSError."""
+        """Write the files and start the services that the launcher and its ranks need on this node. Return the
+        environment that they inherit. Raise OSError."""
         return launch.environ
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
-        """Return the processes that the node is to start, in the order of its ranks. Pure. By default, one for each
+        """Return the processes that the node starts, in the order of its ranks. Pure. By default, one process for each
         rank."""
         return list(launch.ranks())
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failures, at least one, behind the end of one of the launcher's processes with another code than
-        0. By default, those that the process's ranks report."""
+        """Return the failures, at least one, that caused one of the launcher's processes to end with a code other than
+        0. By default, return the failures that the ranks of the process report."""
         return rank_failures(end, end.ended.process.ranks, end.ended.code)
 
     def warnings(self, plan: Plan, paths: RunPaths, ranks: Sequence[int]) -> Iterable[RunWarning]:
-        """The warnings about a node whose processes have all ended, `ranks` of them with code 0 by themselves."""
+        """Return the warnings about a node whose processes have all ended. `ranks` are the ranks that ended by
+        themselves with code 0."""
         from worldsize.agent.outcome.rank_warnings import rank_warnings
 
         return rank_warnings(paths, ranks)
 
 
 def find_launcher(name: str) -> Launcher:
-    """Return the launcher of this name, whose module is imported. Raises PlanError for a name that is not known,
-    ConfigError where its wing is not installed."""
+    """Return the launcher with this name, and import its module. Raise PlanError if the name is unknown, ConfigError if
+    its wing is not installed."""
     require_launcher(name)
     launcher: Launcher = __import__(launcher_facts(name).module, fromlist=("LAUNCHER",)).LAUNCHER
     if name in LAUNCHERS:
@@ -68,8 +69,9 @@ def find_launcher(name: str) -> Launcher:
 
 
 def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
-    """Return the launcher that the head chooses by what its node has: the plan's own, or the other one that the plan
-    names. Empty where the plan leaves no choice. Raises PlanError for a launcher that is not known."""
+    """Return the launcher that the head chooses, depending on what is available on its node: the plan's own launcher,
+    or the alternative that the plan names. Return "" if the plan leaves no choice. Raise PlanError if a launcher is
+    unknown."""
     launcher = find_launcher(plan.launcher)  # imported once for all agents that are forked from this process
     if not leaves_launcher_open(plan):
         return ""
@@ -77,16 +79,17 @@ def choose_launcher(plan: Plan, environ: Mapping[str, str]) -> str:
 
 
 def rank_failures(end: NodeEnd, ranks: Sequence[int], code: int) -> list[Failure]:
-    """Return the failure of each of these ranks, with the exception that it has left, and with this code."""
+    """Return the failure of each of these ranks, with the exception that the rank has recorded, and with this exit
+    code."""
     told = end.ended.process.environment.get("TORCHELASTIC_ERROR_FILE")
     errors = ((rank, read_error(end.paths, rank, told)) for rank in ranks)
     return [rank_failure(rank, end.node_rank, end.host, code, end.ended.time, error, end.oom) for rank, error in errors]
 
 
 def prepare_launch(launch: NodeLaunch) -> NodeLaunch:
-    """Write, or start, what the launcher or the ranks need on this node: files, a server. Return `launch` with the
-    environment that the ranks are to inherit. Raises OSError; PlanError where another package's launcher does not do
-    what it must."""
+    """Write the files and start the services that the launcher or the ranks need on this node. Return `launch` with the
+    environment that the ranks inherit. Raise OSError; raise PlanError if the launcher of another package does not
+    fulfil the protocol."""
     if launch.plan.batch is None:
         launch = launch._replace(environ=_prepare_framework(launch))
     return launch._replace(environ=find_launcher(launch.plan.launcher).prepare(launch))
@@ -105,7 +108,8 @@ def _prepare_framework(launch: NodeLaunch) -> Mapping[str, str]:
 
 
 def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None:
-    """`NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same, whole."""
+    """Write a line `NAME slots=N` for each node, as DeepSpeed and Open MPI read it. Every node writes the same complete
+    file."""
     from worldsize.common.atomic_files import write_text
     from worldsize.plan.node_names import node_names
 
@@ -114,6 +118,6 @@ def write_hostfile(plan: Plan, world: RendezvousResult, paths: RunPaths) -> None
 
 
 def umask_of(plan: Plan) -> int | None:
-    """Return the umask of a node's programs. None stands for the agent's own: a launcher's ranks then set theirs, each
-    after it has opened its log."""
+    """Return the umask of a node's programs. None means the agent's own umask: the ranks of such a launcher set their
+    own umask after they have opened their logs."""
     return None if launcher_facts(plan.launcher).sets_umask else plan.ranks_umask

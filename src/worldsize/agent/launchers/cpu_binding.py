@@ -1,6 +1,7 @@
-"""How a node shares out its CPUs among its ranks. Each node does so itself: it alone knows which CPUs it was given.
+"""Equal sharing of a node's CPUs among its ranks. Each node computes the shares itself, because only the node knows
+which CPUs it was given.
 
-`equal_cpu_shares` is pure; `own_cpu_shares` reads what the kernel tells of the machine.
+`equal_cpu_shares` is pure; `own_cpu_shares` reads what the kernel reports about the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _SYSTEM = "/sys/devices/system"
 
 
 class CpuLocation(NamedTuple):
-    """Where a CPU is: its NUMA node, its socket, and its physical core, named by the first of the core's CPUs."""
+    """The location of a CPU: its NUMA node, its socket, and its physical core, which is named by the first of the
+    core's CPUs."""
 
     numa: int
     socket: int
@@ -24,11 +26,10 @@ class CpuLocation(NamedTuple):
 
 
 def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Return an equal share of neighbouring CPUs for each rank, in order; nothing where there are fewer CPUs than
-    ranks.
+    """Return an equal share of neighbouring CPUs for each rank, in order; nothing if there are fewer CPUs than ranks.
 
-    Physical cores are shared out whole as long as each rank gets one. Cores or CPUs that do not divide evenly are left
-    over between the shares, so that as few shares as possible reach over two NUMA nodes or sockets.
+    Physical cores are not divided if there is at least one for each rank. Cores or CPUs that do not divide evenly are
+    left over between the shares, so that as few shares as possible extend over two NUMA nodes or sockets.
     """
     ordered = sorted(places, key=lambda cpu: (places[cpu], cpu))
     cores: dict[CpuLocation, list[int]] = {}
@@ -43,8 +44,8 @@ def equal_cpu_shares(places: Mapping[int, CpuLocation], ranks: int) -> tuple[tup
 
 
 def own_cpu_shares(ranks: int, system: str = _SYSTEM) -> tuple[tuple[int, ...], ...]:
-    """Return the `equal_cpu_shares` of the CPUs that this process may use; in the order of their numbers where the
-    kernel does not report their locations."""
+    """Return the `equal_cpu_shares` of the CPUs that this process may use. The CPUs are ordered by number if the kernel
+    does not report their locations."""
     return equal_cpu_shares(read_cpu_locations(os.sched_getaffinity(0), system), ranks)
 
 
@@ -61,7 +62,7 @@ def _cpu_location(cpu: int, numa: int, topology: str) -> CpuLocation:
 
 
 def _numa_nodes(system: str) -> dict[int, int]:
-    """Return the NUMA node of each CPU; empty where the kernel does not report them."""
+    """Return the NUMA node of each CPU; empty if the kernel does not report them."""
     try:
         names = os.listdir(system + "/node")
     except OSError:
@@ -72,7 +73,7 @@ def _numa_nodes(system: str) -> dict[int, int]:
 
 
 def _read_numbers(path: str) -> Sequence[int]:
-    """Return the numbers of one of the kernel's lists, such as 0-3,64-67; none for a file that is no list, or cannot be
+    """Return the numbers of one of the kernel's lists, such as 0-3,64-67; none if the file is not a list or cannot be
     read."""
     found: list[int] = []
     for part in read_if_possible(path).decode("utf-8", "replace").strip().split(","):

@@ -1,4 +1,4 @@
-"""`launcher: direct`: each rank is a process that the agent itself starts."""
+"""The `launcher: direct`: the agent itself starts each rank as a process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from worldsize.agent.launchers.base import Launcher
 
 
 class DirectLauncher(Launcher):
-    """The agent itself, which starts each rank as a process of its own."""
+    """The launcher that has the agent itself start each rank as a separate process."""
 
 
 LAUNCHER = DirectLauncher()

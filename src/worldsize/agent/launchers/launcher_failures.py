@@ -1,5 +1,5 @@
-"""Evidence of a failure where a launcher, and not the agent, has started the ranks: the exceptions that the ranks
-have left, and the end of the launcher's log."""
+"""Evidence of a failure in a run whose ranks were started by a launcher and not by the agent: the exceptions that the
+ranks have recorded, and the end of the launcher's log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOG_TAIL_BYTES = 20_000
 
 
 class FailedRank(NamedTuple):
-    """The rank that a launcher saw fail first, and its exit code, 128+N for signal N."""
+    """The rank whose failure a launcher saw first, and its exit code, 128+N for signal N."""
 
     rank: int
     code: int
 
 
 def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
-    """Return the exceptions that ranks of the plan have left, by rank."""
+    """Return the exceptions that ranks of the plan have recorded, by rank."""
     left = {name for name in os.listdir(paths.errors_dir) if not name.endswith(".tmp")}
     found = {}
     for node in plan.nodes:
@@ -39,7 +39,7 @@ def rank_errors(plan: Plan, paths: RunPaths) -> dict[int, dict[str, Any]]:
 
 
 def launcher_failure(end: NodeEnd) -> Failure:
-    """Return the failure of the launcher itself, where nothing shows that a rank failed."""
+    """Return the failure of the launcher itself, for the case that nothing shows that a rank failed."""
     process, code, time = end.ended
     name = signal_name(code)
     how = f"was killed by signal {code - 128} ({name})" if name else f"ended with code {code}"
@@ -50,7 +50,7 @@ def launcher_failure(end: NodeEnd) -> Failure:
 
 
 def last_line(log: str) -> str:
-    """Return the last line of a launcher's log, masked; "" where it has none."""
+    """Return the last line of a launcher's log, masked; "" if the log has none."""
     lines = [line.strip() for line in read_tail(log, _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith("---")]
     if not told:

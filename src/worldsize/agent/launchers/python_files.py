@@ -1,4 +1,4 @@
-"""What the files of a Python tell of it, without starting it: its prefix, its version, where its packages lie.
+"""The prefix, the version and the package directories of a Python, read from its files without starting it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,14 +19,14 @@ _LIBRARY = re.compile(r"python(\d+\.\d+)t?")
 
 
 class PythonFiles(NamedTuple):
-    """A Python.
+    """An installed Python, as its files describe it.
 
     program  its path, links not followed
     prefix   of the virtual or conda environment, or of the installation
-    minor    "3.11", or "" where the files do not tell
-    version  "3.11.7", likewise
+    minor    "3.11", or "" if the files do not contain it
+    version  "3.11.7", or "" if the files do not contain it
     base     for a virtual environment, the prefix of the Python that it was made of; "" for others
-    system   whether it takes packages of the base, or of the distribution and the user
+    system   whether it uses packages of the base, or of the distribution and the user
     """
 
     program: str
@@ -38,15 +38,15 @@ class PythonFiles(NamedTuple):
 
 
 def find_python(program: str, environ: Mapping[str, str], directory: str = "/") -> str | None:
-    """Return the path of the Python that a command line with this first word starts in `directory`; None where it
-    cannot be told.
+    """Return the path of the Python that a command line with this first word starts in `directory`; None if it cannot
+    be determined.
 
-    The word is Python itself or a script with a Python in its first line, such as torchrun. Raises OSError where there
-    is no such program.
+    The word is Python itself or a script with a Python in its first line, such as torchrun. Raise OSError if there is
+    no such program.
     """
     path = find_program(os.path.join(directory, program) if os.sep in program else program, environ)
     if _NAME.fullmatch(os.path.basename(path)):
-        return path if read_if_possible(path, 2) != b"#!" else None  # pyenv's are scripts of bash
+        return path if read_if_possible(path, 2) != b"#!" else None  # the programs of pyenv are bash scripts
     named = _interpreter(read_if_possible(path, 1024))
     if named is None or not _NAME.fullmatch(os.path.basename(named)):
         return None
@@ -54,8 +54,9 @@ def find_python(program: str, environ: Mapping[str, str], directory: str = "/") 
 
 
 def _interpreter(head: bytes) -> str | None:
-    """Return the program in `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or the form that pip writes for long
-    paths: `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`."""
+    """Return the program that the first lines of a script name: `#!/usr/bin/env python3`, `#!/prefix/bin/python`, or
+    the form that pip writes for long paths: `#!/bin/sh`, then `'''exec' "/long prefix/bin/python" "$0" "$@"`. Return
+    None if they name none."""
     lines = head.decode("utf-8", "replace").split("\n")
     if not lines[0].startswith("#!"):
         return None
@@ -69,7 +70,8 @@ def _interpreter(head: bytes) -> str | None:
 
 
 def read_python(program: str) -> PythonFiles:
-    """What the files beside the program at this path tell. What is not found stays empty."""
+    """Return the description of the Python at the path `program`, from the files around it. Values that are not found
+    stay empty."""
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(program)))
     settings = _venv_settings(prefix)
     if settings is not None:
@@ -86,8 +88,8 @@ def read_python(program: str) -> PythonFiles:
 
 
 def package_directories(python: PythonFiles, environ: Mapping[str, str]) -> Sequence[str]:
-    """Return the directories where it looks for packages, in its order: PYTHONPATH, the user's, its own, the
-    distribution's (site.py; Debian names them dist-packages)."""
+    """Return the directories in which this Python looks for packages, in its order: PYTHONPATH, the environment's own,
+    the user's, the distribution's (site.py; Debian names them dist-packages)."""
     own = [directory for directory in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(directory)]
     if not python.minor:
         return own
@@ -112,7 +114,7 @@ def _system_directories(python: PythonFiles, environ: Mapping[str, str], within:
 
 
 def _venv_settings(prefix: str) -> dict[str, str] | None:
-    """Return the lines of pyvenv.cfg; None where there is no such file."""
+    """Return the settings in pyvenv.cfg; None if there is no such file."""
     path = os.path.join(prefix, "pyvenv.cfg")
     if not os.path.isfile(path):
         return None
@@ -122,7 +124,8 @@ def _venv_settings(prefix: str) -> dict[str, str] | None:
 
 
 def _minor(program: str, prefix: str) -> str:
-    """Return the version in the name that the program's links lead to, else from the one directory of libraries."""
+    """Return the minor version, such as "3.11", from the name of the file that the program's links lead to, else from
+    the name of the only directory of libraries; "" if neither contains it."""
     named = _LIBRARY.fullmatch(os.path.basename(os.path.realpath(program)))
     if named:
         return named[1]
@@ -131,7 +134,8 @@ def _minor(program: str, prefix: str) -> str:
 
 
 def _full_version(prefix: str, minor: str) -> str:
-    """Return the version in conda's record of its Python, else in the header of the C API, which not all have."""
+    """Return the full version from conda's record of its Python, else from the header of the C API, which not every
+    installation has; "" if neither contains it."""
     if not minor:
         return ""
     for name in names_in(os.path.join(prefix, "conda-meta")):

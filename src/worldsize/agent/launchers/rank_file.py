@@ -1,5 +1,5 @@
-"""A file of shell lines, by which a process that another launcher starts becomes a rank: its environment, its log, its
-CPUs, its umask."""
+"""Files of shell lines that turn a process that another launcher has started into a rank: they set its environment, its
+log, its CPUs and its umask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from worldsize.plan.run_paths import RunPaths
 def write_rank_files(
     ranks: Iterable[Process], launcher: str, environment: Mapping[str, str], paths: RunPaths, umask: int | None
 ) -> None:
-    """Write a file for each rank of this node, atomically. `environment`: the launcher's own. Raises OSError."""
+    """Write a file for each rank of this node, atomically. `environment` is the launcher's own environment. Raise
+    OSError."""
     for process in ranks:
         lines = rank_lines(process, launcher, environment, umask)
         path = os.path.join(paths.launch_dir, f"rank-{process.ranks[0]}")
@@ -38,5 +39,5 @@ def rank_lines(process: Process, launcher: str, environment: Mapping[str, str], 
 
 
 def to_shell_word(text: str) -> str:
-    """Return the text as one word of sh."""
+    """Return the text quoted as one word of sh."""
     return "'{}'".format(text.replace("'", "'\\''"))

@@ -1,4 +1,5 @@
-"""From the plan to ranks as processes: their programs, environments, logs and CPUs; and what launchers start from."""
+"""Ranks as processes: the programs, environments, logs and CPUs that follow from the plan, and the data that launchers
+work with."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from worldsize.plan.rank_variables import RankContext, RendezvousResult
 from worldsize.plan.run_paths import RunPaths
 
 Shares: TypeAlias = "Sequence[tuple[int, ...]]"
-"""The CPUs of each local rank; empty: ranks are not bound."""
+"""The CPUs of each local rank. It is empty if ranks are not bound."""
 
 
 class Process(NamedTuple):
-    """One process that the agent starts; a launcher stands for all ranks of the node."""
+    """A process that the agent starts. The process of a launcher represents all ranks of the node."""
 
     ranks: tuple[int, ...]
     argv: tuple[str, ...]
@@ -38,27 +39,27 @@ class EndedProcess(NamedTuple):
 
 
 class RankForks(Protocol):
-    """A process that has imported modules, and from which a node's ranks are forked. `doubt`: why it cannot fork them;
-    "" if it can."""
+    """A process that has imported modules, and from which a node's ranks are forked. `doubt` is the reason why it
+    cannot fork them; "" if it can."""
 
     doubt: str
 
     def start(self, ranks: Sequence[Process]) -> list[int]:
-        """Fork a process for each rank, which waits until `go`; return their pids, or [] where there is a doubt."""
+        """Fork a process for each rank, which waits for `go`. Return the pids, or [] if `doubt` is not empty."""
 
     def go(self, count: int) -> None:
-        """Let the forks, `count` of them, continue as ranks."""
+        """Allow the first `count` forks to continue as ranks."""
 
     def close(self) -> None:
-        """End it, unless it has forked ranks that go on."""
+        """Terminate the process, unless it has forked ranks that continue."""
 
 
 class NodeLaunch(NamedTuple):
-    """What is to be started on one node, once all nodes are known.
+    """The description of what one node starts, once all nodes are known.
 
     environ  the environment that its processes inherit
     shares   the CPUs of each of its ranks
-    forks    what its ranks are forked from; None: they start plainly
+    forks    the process that its ranks are forked from; None if they are started without one
     """
 
     plan: Plan
@@ -70,12 +71,12 @@ class NodeLaunch(NamedTuple):
     forks: RankForks | None = None
 
     def ranks(self) -> Iterator[Process]:
-        """Yield each of the node's ranks as a process of its own, whichever launcher starts it. A rank has as many
-        threads as the plan says, else as it has CPUs, else an equal share of the node's."""
+        """Yield each of the node's ranks as a separate process, for every launcher. The number of threads of a rank is
+        the plan's, else the number of its CPUs, else an equal share of the node's CPUs."""
         plan, paths = self.plan, self.paths
         held: tuple[int, ...] = (signal.SIGINT,) if plan.shielded else ()
         if plan.terminal:
-            held = (signal.SIGTSTP,)  # no shell would notice that it stops, and nobody could continue it
+            held = (signal.SIGTSTP,)  # no shell would notice that the rank stops, or could continue it
         for index, rank in enumerate(self.node.ranks):
             cpus = self.shares[index] if self.shares else ()
             context = RankContext(plan, self.world, self.node, rank, paths.root, paths.rank_error(rank.rank))
@@ -85,14 +86,15 @@ class NodeLaunch(NamedTuple):
             yield Process((rank.rank,), plan.argv, values, paths.rank_log(rank.rank), cpus, held, plan.terminal)
 
     def node_process(self) -> Process:
-        """One process for all of the node's ranks: as the first rank's would be, with a log of the launcher's own."""
+        """Return one process for all of the node's ranks. It equals the first rank's process, but has the launcher's
+        own log and is not bound to CPUs."""
         log = self.paths.launcher_log(self.node.node_rank, self.plan.launcher)
         return next(self.ranks())._replace(ranks=tuple(rank.rank for rank in self.node.ranks), log=log, cpus=())
 
 
 class NodeEnd(NamedTuple):
-    """How a process of a node has ended. `hosts`: the names of all nodes. `oom`: whether the kernel has killed a
-    process here because memory had run out."""
+    """The end of a process of a node. `hosts` are the names of all nodes. `oom` states whether the kernel has killed a
+    process on this node because memory had run out."""
 
     plan: Plan
     paths: RunPaths
@@ -107,8 +109,8 @@ class NodeEnd(NamedTuple):
 
 
 def node_shares(plan: Plan, node: NodePlan) -> Shares:
-    """Return the CPUs of each rank of this very node, where the plan asks for that and the launcher binds ranks; else
-    none."""
+    """Return the CPUs of each rank of this node, if the plan requests binding on the node and the launcher binds ranks;
+    else none."""
     if plan.bind != "node" or not launcher_facts(plan.launcher).binds_ranks:
         return ()
     from worldsize.agent.launchers.cpu_binding import own_cpu_shares

@@ -1,5 +1,5 @@
-"""`launcher: torchrun`: one torch.distributed.run per node starts the node's ranks. The ranks still write files of
-their own, and a failure is still reported as the rank's own."""
+"""The `launcher: torchrun`: one torch.distributed.run per node starts the node's ranks. Each rank still writes its own
+files, and a failure is still reported as the failure of the rank."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ _BY_WORLD = {"world": "WORLD_SIZE", "nodes": "GROUP_WORLD_SIZE", "node rank": "G
 
 _OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 _LAST_CALL = 5
-"""Seconds for which torchrun waits for more nodes, once it has enough: all have been started, so those that are missing
-are about to come, or lost."""
+"""Seconds for which torchrun waits for more nodes, once it has enough. All nodes have been started, so those that are
+missing are about to join, or lost."""
 
 _BECOME_THE_COMMAND = 'shift 2; exec >>"$log" 2>&1; %sexec "$@"'
 _FORGET = 'for said in "$WORLDSIZE_ERROR_FILE" "$TORCHELASTIC_ERROR_FILE"; do [ ! -s "$said" ] || : >"$said"; done; '
 _TORCHS_PORT = 29400
-"""The port that torchrun takes for an endpoint without one."""
+"""The default port of torchrun for an endpoint without a port."""
 
 _CAUSE = "Root Cause"
 _REPORT = 16 << 20
-"""More bytes than the report of all failed ranks has, with which the log ends."""
+"""The number of bytes that is read from the end of the log. It exceeds the size of the report of all failed ranks, with
+which the log ends."""
 _CAUSES_RANK = re.compile(r"rank\s*:\s*([0-9]{1,9})(?![0-9])")
 _CAUSES_CODE = re.compile(r"exitcode\s*:\s*(-?[0-9]{1,9})(?![0-9])")
 
 
 class TorchrunLauncher(Launcher):
-    """One torchrun per node; they meet by themselves."""
+    """The launcher that starts one torchrun per node. The torchruns perform their own rendezvous."""
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
         plan, process = launch.plan, launch.node_process()
@@ -47,7 +48,7 @@ class TorchrunLauncher(Launcher):
         return [process._replace(argv=argv, environment=environment)]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failure of the rank that torchrun names; else those of all ranks that the process was to start."""
+        """Return the failure of the rank that torchrun names; else the failures of all ranks of the process."""
         cause = root_cause(end.ended.process.log)
         return rank_failures(end, (cause.rank,), cause.code) if cause else super().failures(end)
 
@@ -58,8 +59,8 @@ LAUNCHER = TorchrunLauncher()
 def torchrun_argv(
     plan: Plan, world: RendezvousResult, node: NodePlan, paths: RunPaths, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the command line of a node's torchrun. Its rendezvous is on the head's port, or where the plan says, as in
-    the guide for HPC Pack."""
+    """Return the command line of a node's torchrun. Its rendezvous is on the head's port, or at the plan's endpoint, as
+    in the guide for HPC Pack."""
     restarts = plan.options.get("max_restarts", 0)
     script = _rank_script(environment, restarts > 0, plan.spare > 0, plan.ranks_umask)
     nodes = f"{len(plan.nodes) - plan.spare}:{len(plan.nodes)}" if plan.spare else str(len(plan.nodes))
@@ -73,9 +74,9 @@ def torchrun_argv(
 
 
 def torchrun_environment(plan: Plan, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """`environment`, with a variable by which ranks that are started again have a store of their own. In torchrun's,
-    which they would share, they find the addresses of the ranks before them; and nodes whose torchruns count restarts
-    differently would never find each other."""
+    """Return `environment`; if the plan allows restarts, add a variable that makes restarted ranks use a separate
+    store. In torchrun's store, which they would otherwise share, they find the addresses of the ranks before them, and
+    nodes whose torchruns count restarts differently would never find each other."""
     return {_OWN_STORE: "1", **environment} if plan.options.get("max_restarts") else environment
 
 
@@ -85,8 +86,9 @@ def _static_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tupl
 
 
 def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[str, ...]:
-    """c10d: where the torchruns meet, and whether this node is the host of that place; where no node has the name that
-    the plan says, torchrun finds out by itself."""
+    """Return torchrun's options for the rendezvous backend c10d: the endpoint at which the torchruns meet, and whether
+    this node is the host of that endpoint. If no node has the name in the plan's endpoint, torchrun determines the host
+    itself."""
     if plan.rdzv_endpoint is None:
         host, port, hosts = world.address, world.port, [0]
     else:
@@ -101,12 +103,12 @@ def _c10d_options(plan: Plan, world: RendezvousResult, node: NodePlan) -> tuple[
 
 
 def _short_name(name: str) -> str:
-    """Return a host's name without its domain, in lower case; an address as it is."""
+    """Return a host's name without its domain, in lower case. Return an IPv4 address unchanged."""
     return name.lower() if re.fullmatch(r"[\d.]+", name) else name.lower().partition(".")[0]
 
 
 def root_cause(log: str) -> FailedRank | None:
-    """Return the first failure, by torchrun's own log; None where that names none."""
+    """Return the first failure according to torchrun's own log; None if the log names none."""
     _, _, text = read_tail(log, _REPORT).decode("utf-8", "replace").partition(_CAUSE)
     rank = _CAUSES_RANK.search(text)
     said = _CAUSES_CODE.search(text, rank.end()) if rank else None
@@ -117,9 +119,9 @@ def root_cause(log: str) -> FailedRank | None:
 
 
 def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, umask: int | None) -> str:
-    """Return the shell lines that torchrun starts for each rank: they set the rank's variables of every convention in
+    """Return the shell lines that torchrun starts for each rank. They set the rank's variables of every convention in
     force, its log, error file and umask, and execute the command. With `restarts`, they first empty the error files
-    that the rank left when it was started before."""
+    that the rank left before its restart."""
     exports = _exports(_BY_RANK, environment)
     exports += ['AZUREML_PROCESS_NAME="rank_$RANK"'] if "AZUREML_PROCESS_NAME" in environment else []
     exports += _exports(_BY_WORLD, environment) if elastic else []
@@ -133,13 +135,14 @@ def _rank_script(environment: Mapping[str, str], restarts: bool, elastic: bool, 
 
 
 def _exports(sources: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """Assignments that give the variables in force the values of torchrun's own, by their scopes."""
+    """Return shell assignments that set the variables in `environment` to the values of torchrun's own variables.
+    `sources` contains torchrun's variable for each scope."""
     names = ((name, source) for scope, source in sources.items() for name in variable_names(scope))
     return [f'{name}="${source}"' for name, source in names if name in environment and name != source]
 
 
 def _label(world: RendezvousResult, node: NodePlan) -> str:
-    """Return the address that a node's torchrun gives for itself. torchrun numbers its nodes in the order of these, so
-    that with the real ones its node ranks and worldsize's would differ. Only the first node's is ever connected to; the
-    others' stand for a place in the order: "~" sorts after every address."""
+    """Return the local address that a node's torchrun reports. torchrun numbers its nodes in the order of these
+    addresses, so with the real addresses its node ranks would differ from worldsize's. Other nodes connect only to the
+    first node's address. The labels of the others only determine the order: "~" sorts after every address."""
     return world.address if node.node_rank == 0 else f"~{node.node_rank:06d}"

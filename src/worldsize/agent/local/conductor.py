@@ -1,7 +1,8 @@
-"""The conductor: the one detached process of a local run, the parent of its agents and of what they leave behind.
+"""The conductor: the one detached process of a local run. It is the parent of the run's agents and of the processes
+that they leave behind.
 
 It outlives the CLI that forked it. It forks its agents from its own warm interpreter, so that 256 virtual nodes start
-in a fraction of what 256 programs would take, and it writes the result when they have ended.
+in a fraction of the time of 256 programs. It writes the result when the agents have ended.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from worldsize.trust.procfs import withdraw_variables, withheld_variables, witho
 
 _ISOLATION = "wings.rehearsal.agent.isolation"
 """The module for a plan with a `rehearsal`. Its `isolate(plan, paths, environ)` returns the environment of the agents,
-and whether each of them is to call `mount_disks(plan, paths, environ)` before it starts; what the system refuses is
-left undone."""
+and whether each agent must call `mount_disks(plan, paths, environ)` before it starts. The module skips what the system
+refuses."""
 
 _OVERTIME = 10.0
 _TICK = 1.0
@@ -58,13 +59,14 @@ _BUSY_TICK = 0.1
 
 
 def fork_conductor(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> int:
-    """Start the run in a forked conductor; return its pid."""
+    """Start the run in a forked conductor. Return the conductor's pid."""
     return fork_detached(lambda: Conductor(plan, paths, environ).run(), conductor_log(paths), plan.umask, paths.root)
 
 
 def spawn_conductor(paths: RunPaths, environ: Mapping[str, str], terminal: bool = False) -> int:
-    """Return the same for a process with several threads: a fork would copy their locks, held. With `terminal` the
-    run's only rank gets this process's streams."""
+    """Start the run in a conductor that is a new program, and return its pid. For a caller with several threads,
+    because a fork would copy their locks in the locked state. With `terminal` the run's only rank gets this process's
+    streams."""
     return spawn_detached([paths.agent, paths.root, "--conduct"], conductor_log(paths), environ, terminal)
 
 
@@ -77,9 +79,7 @@ class Conductor:
         self.plan = plan
         self.paths = paths
         self._closed = withheld_variables(plan.secrets, environ)
-        self.environ = without_variables(
-            environ, self._closed
-        )  # os.environ decodes every value each time that it is read
+        self.environ = without_variables(environ, self._closed)  # os.environ decodes a value each time that it is read
         self._access = access_of(paths.root)
         self._result_writer = ResultWriter(plan, paths)
         self._agents: dict[int, int] = {}
@@ -91,11 +91,11 @@ class Conductor:
         self._notifications = Notifications()
         self._mount_disks: Callable[[Plan, RunPaths, Mapping[str, str]], None] | None = None
         self._signals = SignalPipe()
-        # The agents watch the reading end: it tells them when the one process that holds the other end is no more.
+        # The agents watch the reading end, which is closed when the one process that holds the other end is gone.
         self._lifeline, self._held = os.pipe()
 
     def run(self) -> int:
-        """Start the agents, wait for all of them, and write the result; return the run's exit code."""
+        """Start the agents, wait for all of them, and write the result. Return the run's exit code."""
         code = self._run()
         self._notifications.tell_end()
         return code
@@ -124,7 +124,7 @@ class Conductor:
         hold_signals()
         try:
             self._fork_agents(head)
-        except OSError as error:  # no more processes for this user
+        except OSError as error:  # the limit of this user's processes is reached
             what = f"no agent could be started: {error.strerror}"
             why = failure_verdict(AGENT_LOST, Reason.NODE_FAILURE, what)
             self._lost = dict.fromkeys(self._nodes() - set(self._agents.values()), why)
@@ -139,7 +139,8 @@ class Conductor:
         return self._result_writer.write(self._lost)
 
     def _set_up(self) -> Verdict | None:
-        """Execute the job's setup; return why the run ends here, where that failed or was cancelled."""
+        """Execute the job's setup. Return the verdict that ends the run if the setup failed or was cancelled, else
+        None."""
         from worldsize.agent.startup.setup_script import environment_after_setup
 
         self._write_handle()
@@ -155,8 +156,8 @@ class Conductor:
         return None
 
     def _isolate(self) -> None:
-        """Keep the virtual nodes of a rehearsal apart as far as the system lets this process. ConfigError where this
-        installation is without rehearsals."""
+        """Separate the virtual nodes of a rehearsal from each other, as far as the system permits it. Raise ConfigError
+        if this installation does not include rehearsals."""
         from worldsize.registry import load_module
 
         isolation = load_module(_ISOLATION, "a rehearsal")
@@ -168,10 +169,10 @@ class Conductor:
         return self._cancelled or bool(heard & STOP) or STOP_NOW in heard
 
     def _write_handle(self) -> None:
-        """Write the handle of this process, in case its starter died before it could; notice a cancel that found no
-        handle."""
+        """Write the handle of this process, in case its starter died before it could. Then check for a cancel request
+        that was made before there was a handle."""
         handle = processes.local_handle(os.getpid(), self.plan.run_id, self.paths.root)
-        # A full disk ends the run, as does a run directory that is gone.
+        # A full disk ends the run, and so does a missing run directory.
         write_or_note(partial(write_json, self.paths.handle, handle), "no handle written")
         if os.path.exists(self.paths.cancel):
             self._cancel()
@@ -230,7 +231,7 @@ class Conductor:
                 self._end.request(time.monotonic(), self.plan.grace + _OVERTIME)
 
     def _may_go_on(self) -> bool:
-        """Return whether the run can do without the nodes that were lost."""
+        """Return whether the run can continue without the nodes that were lost."""
         return len(self._lost) <= self.plan.spare and 0 not in self._lost and not self._cancelled
 
     def _forward_signals(self) -> None:
@@ -254,7 +255,7 @@ class Conductor:
             processes.signal_process(pid, signal.SIGCONT)
 
     def _kill_overdue(self) -> None:
-        """Kill the agents that should have ended by now, as others have: they hang."""
+        """Kill the agents that should have ended by now, because the run is ending. They hang."""
         if self._end.is_overdue(time.monotonic()):
             for pid in self._agents:
                 self._end_silent(pid)

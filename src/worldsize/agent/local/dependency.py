@@ -1,4 +1,4 @@
-"""Runs of this machine that another one waits for."""
+"""Runs of this machine that another run waits for."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from worldsize.state.records import RunState
 from worldsize.state.result import status_of
 
 _LAG = 3.0
-"""Seconds that a run whose process is gone may take to say how it ended."""
+"""Seconds that a run whose process is gone may take to record its result."""
 
 
 class Dependency:
-    """A run, or the elements of an array. `roots`: those that have not ended yet. A directory that somebody else has
-    put in the place of one counts for nothing; the run that waits is at `waiting`.
+    """A run, or the elements of an array, that another run waits for. `roots` are the directories of those that have
+    not ended yet. `waiting` is the directory of the run that waits. A directory with another owner than `waiting` is
+    ignored.
 
-    refused  why the dependency will never be met; None as long as it may be
+    refused  the reason why the dependency will never be met; None while it may be
     """
 
     def __init__(self, run_id: str, roots: list[str], any_end: bool, waiting: str) -> None:
@@ -52,7 +53,7 @@ class Dependency:
             if ended is not None:
                 return ended.state
             alive = own and _is_alive(read_handle(paths))
-        except (OSError, *PARSE_ERRORS):  # what is gone or damaged does not tell that its run is alive
+        except (OSError, *PARSE_ERRORS):  # missing or damaged files do not show that the run is alive
             alive = False
         if alive:
             self._gone_since.pop(root, None)
@@ -62,13 +63,13 @@ class Dependency:
 
 
 def _is_alive(handle: Any) -> bool:
-    """Return whether the process of a handle lives. Another machine's processes count as alive, since nothing is known
-    of them."""
+    """Return whether the process of a handle lives. Processes on another machine count as alive, since nothing is known
+    about them."""
     if not handle:
         return False
     return bool(handle["host"] != processes.host_name()) or processes.start_time(handle["pid"]) == handle["start_time"]
 
 
 def read_dependencies(root: str) -> list[Dependency]:
-    """Return the dependencies that after.json names; none where there is no such file."""
+    """Return the dependencies that after.json names; none if there is no such file."""
     return [Dependency(each["run"], each["roots"], each["any_end"], root) for each in read_after(root)]

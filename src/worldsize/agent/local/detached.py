@@ -1,6 +1,7 @@
-"""A process that outlives this one and keeps nothing of it open: a conductor, or a queue of runs.
+"""Detached processes: a conductor, or a queue of runs. They outlive this process and keep none of its files open.
 
-Forked where this process has one thread; else a program of its own, since a fork would copy the threads' locks, held.
+The process is forked if this process has one thread. Otherwise it is a new program, since a fork would copy the
+threads' locks in the locked state.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from worldsize.trust.procfs import set_process_title
 
 
 def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> int:
-    """Fork a process that calls `run`, outlives this one and keeps nothing of it open; return its pid. The child never
-    returns. Its process title is not this process's command line, but the name of the directory `root`.
+    """Fork a process that calls `run`, outlives this process and keeps none of its files open. Return its pid. The
+    child never returns. Its process title is not this process's command line, but the name of the directory `root`.
 
-    Whatever this process does with signals, one that is sent to the child at once waits for the `SignalPipe()` of
-    `run`.
+    A signal that is sent to the child at once waits for the `SignalPipe()` of `run`, however this process handles
+    signals.
     """
     gc.freeze()
     held = hold_signals()
@@ -38,9 +39,9 @@ def fork_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str], terminal: bool = False) -> int:
-    """Start a program of this Python that outlives this process and keeps nothing of it open; return its pid.
+    """Start a program of this Python that outlives this process and keeps none of its files open. Return its pid.
 
-    With `terminal` it stays in this session, in a process group of its own, and finds this process's three streams as
+    With `terminal` the program stays in this session, in its own process group, and has this process's three streams as
     `TERMINAL`.
     """
     kept = [(os.POSIX_SPAWN_DUP2, number, file) for number, file in enumerate(TERMINAL)] if terminal else []
@@ -55,17 +56,18 @@ def spawn_detached(argv: Sequence[str], log: str, environ: Mapping[str, str], te
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
-        setsigmask=[*STOP, STOP_NOW],  # one that is sent at once waits for the SignalPipe
+        setsigmask=[*STOP, STOP_NOW],  # a signal that is sent at once waits for the SignalPipe
         **place,
     )
 
 
 def run_as_program(run: Callable[[], int]) -> NoReturn:
-    """Call `run` at the top of a forked process, and end the process with its code, whatever happens."""
+    """Call `run` at the top of a forked process, and end the process with the returned code; 1 if `run` raises an
+    exception, whose traceback is printed."""
     code = 1
     try:
         code = run()
-    except BaseException:  # noqa: BLE001  whatever it is must be in the log before this process ends
+    except BaseException:  # noqa: BLE001  every exception must be in the log before this process ends
         import traceback
 
         traceback.print_exc()
@@ -77,7 +79,7 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
     gc.enable()
     os.setsid()
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what a terminal sent before `setsid` was not for this process
+        signal.signal(number, signal.SIG_IGN)  # signals that a terminal sent before `setsid` were not for this process
     ignore_notices()
     os.umask(umask)
     _redirect(log)
@@ -86,10 +88,11 @@ def _run_detached(run: Callable[[], int], log: str, umask: int, root: str) -> in
 
 
 def _redirect(log: str) -> None:
-    """Keep nothing open of the process that this one was forked from: its pipes and sockets end when it does."""
+    """Close the files of the process that this one was forked from, so that its pipes and sockets end when it does.
+    Write the output to `log`."""
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, null), (1, out), (2, out)):
         os.dup2(source, target)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # whatever stood there may write to what is gone
+    sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # the old streams may write to closed files

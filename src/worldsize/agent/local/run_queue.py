@@ -1,7 +1,9 @@
-"""The queue of this machine's runs that wait: elements of an array for their turn, and whatever waits for another run.
+"""The queue of this machine's waiting runs: elements of an array that wait for their turn, and runs that wait for
+another run.
 
-One detached process starts a conductor for each run as room comes free. It outlives the command line, and ends with the
-last of the runs. If it is killed, runs that have begun go on under their conductors, and those that waited are LOST.
+One detached process starts a conductor for each run when a place becomes free. It outlives the command line, and ends
+with the last of the runs. If it is killed, runs that have begun continue under their conductors, and waiting runs are
+LOST.
 """
 
 from __future__ import annotations
@@ -34,19 +36,19 @@ from worldsize.trust.procfs import withdraw_variables, withheld_variables
 _TICK = 1.0
 _WATCHING_TICK = 0.1
 _LOOK_EVERY = 5.0
-"""Seconds between two looks for a cancel from another machine, which cannot signal this process."""
+"""Seconds between two checks for a cancel request from another machine, which cannot signal this process."""
 
 _LOG = "queue.log"
 _NOT_WRITTEN = "not written"
 
 
 def fork_queue(root: str, umask: int, environ: Mapping[str, str]) -> int:
-    """Start the queue of the array, or of the single run, in `root`; return its pid."""
+    """Start the queue of the array, or of the single run, in `root`, as a forked process. Return its pid."""
     return fork_detached(lambda: RunQueue(root, environ).run(), os.path.join(root, _LOG), umask, root)
 
 
 def spawn_queue(agent: str, root: str, environ: Mapping[str, str]) -> int:
-    """Return the same, as a program of its own."""
+    """Start the queue of the array, or of the single run, in `root`, as a new program. Return its pid."""
     return spawn_detached([agent, root, "--queue"], os.path.join(root, _LOG), environ)
 
 
@@ -68,7 +70,7 @@ class RunQueue:
         self._signals = SignalPipe()
 
     def run(self) -> int:
-        """Start the runs and wait until every one has ended; return 0."""
+        """Start the runs and wait until every run has ended. Return 0."""
         first = read_masked_plan(self._waiting[0])
         os.umask(first.umask)
         withdraw_variables(withheld_variables(first.secrets, self._environ))
@@ -92,8 +94,8 @@ class RunQueue:
             self._running.pop(pid, None)
 
     def _handle_signals(self) -> bool:
-        """Handle the signals since the last call; return whether there were any. TERM cancels all runs, QUIT ends all
-        at once. CHLD, also from another process, says that there is something to look at."""
+        """Handle the signals since the last call. Return whether there were any. TERM cancels all runs, QUIT ends all
+        at once. CHLD, also from another process, means that the runs must be checked."""
         heard = self._signals.take()
         if heard & STOP or STOP_NOW in heard:
             self._conclude_waiting(_cancelled_status())
@@ -110,14 +112,14 @@ class RunQueue:
         if cancelled:
             gone = {paths.root for paths in cancelled}
             self._waiting = [paths for paths in self._waiting if paths.root not in gone]
-        for pid, paths in self._running.items():  # it may have been cancelled while it still waited
+        for pid, paths in self._running.items():  # the run may have been cancelled while it still waited
             if pid not in self._signalled and (everything or os.path.exists(paths.cancel)):
                 self._signalled.add(pid)
                 processes.signal_process(pid, signal.SIGTERM)
 
     def _may_start(self) -> bool:
-        """Return whether all that the queue waits for has ended as it should. Once something has not, no run of the
-        queue will start."""
+        """Return whether everything that the queue waits for has ended as required. If a dependency can no longer be
+        met, conclude all waiting runs as failed: no run of the queue will start."""
         self._dependencies = [each for each in self._dependencies if not each.is_met()]
         refused = next((each.refused for each in self._dependencies if each.refused), None)
         if refused:
@@ -135,8 +137,9 @@ class RunQueue:
                 self._start_run(paths)
 
     def _is_unchanged(self, paths: RunPaths) -> bool:
-        """Return whether the run's directory, and its array's, are still this user's. A directory that others have made
-        of one of these names is not started, nor written to."""
+        """Return whether the directories of the run and of its array still have the same owner and permissions as at
+        the start. A directory that another user has created under one of these names is neither started nor written to.
+        """
         return all(access_of(root) == self._access for root in (self.paths.root, paths.root))
 
     def _conclude_waiting(self, status: Status) -> None:
@@ -176,7 +179,7 @@ class RunQueue:
         roots = (element_root(self.paths.root, k) for k in range(self.array.elements))
         write_or_note(partial(write_search_outputs, self.paths.root, self.array), _NOT_WRITTEN)
         results = [read_json(RunPaths(root).result) for root in roots]
-        if all(results):  # a run without one ended without its conductor: whoever looks at it finds out
+        if all(results):  # a run without a result ended without its conductor: its status is found when it is queried
             statuses = [status_of(each) for each in results]
             write_or_note(partial(write_result, self.paths, array_result(self.array, statuses)), _NOT_WRITTEN)
 

@@ -1,4 +1,4 @@
-"""The end of a local run: an exit record for every node, the result, and no process left."""
+"""The end of a local run: it writes an exit record for every node and the result, and leaves no process running."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LONGEST_PAUSE = 0.1
 
 
 class ResultWriter:
-    """It is made when the run starts, and keeps the result's room on the disk free, so that a run that fills the disk
-    can say so."""
+    """Writer of a run's result. It is created when the run starts, and reserves disk space for the result, so that a
+    run that fills the disk can still report it."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
         self.plan = plan
@@ -37,7 +37,7 @@ class ResultWriter:
         write_or_note(partial(write_bytes, self._spare, b"\n" * _RESULT_BYTES), "no room for the result")
 
     def write(self, lost: Mapping[int, Verdict]) -> int:
-        """Write the result, with what is known of the nodes that left no record; return the run's exit code."""
+        """Write the result. `lost` contains the verdicts on nodes that left no record. Return the run's exit code."""
         facts = AttemptFacts(
             len(self.plan.agents),
             prepared=True,
@@ -64,8 +64,8 @@ class ResultWriter:
 
 
 def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verdict, started: float) -> ExitRecord:
-    """Write the record of an agent that could not write its own. Where the agent had noted why it was ending, that
-    stays the reason."""
+    """Write the exit record of an agent that could not write its own. If the agent has recorded an event with the
+    reason for which it was stopping, that reason takes precedence over `why`."""
     host, now = processes.host_name(), time.time()
     why = _verdict_of_events(paths, node_rank) or why
     record = ExitRecord(node_rank, host, plan.attempt, started, now, (), why.why, why.failure, why.code)
@@ -75,7 +75,8 @@ def write_stand_in_record(plan: Plan, paths: RunPaths, node_rank: int, why: Verd
 
 
 def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
-    """Why the agent had noted to be ending; None where it had not, or its events cannot be read."""
+    """Return the last verdict with which the agent recorded that it was stopping; None if it recorded none, or if its
+    events cannot be read."""
     try:
         found = [
             tuple_of(Verdict, event) for event in read_events(paths, node_rank) if event.get("event") == "stopping"
@@ -86,11 +87,11 @@ def _verdict_of_events(paths: RunPaths, node_rank: int) -> Verdict | None:
 
 
 def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool = False, host: str = "") -> Verdict:
-    """Return the verdict on a node whose agent ended without a record. Once the run is cancelled, it means that the
-    agent had to be killed for that.
+    """Return the verdict on a node whose agent ended without a record. If the run was cancelled, the verdict is the
+    cancel, because the agent had to be killed for it.
 
-    `silent`: this process ended the agent, since it gave no sign of life. `host`: the machine's name, where it is not
-    this one.
+    `silent` means that this process killed the agent, since it no longer responded. `host` is the machine's name, if it
+    is not this machine.
     """
     if cancelled:
         return Verdict(CANCEL, None)
@@ -102,14 +103,15 @@ def agent_lost_verdict(node_rank: int, code: int, cancelled: bool, silent: bool 
 
 
 def no_head_verdict(error: Exception) -> Verdict:
-    """Return the verdict on a run of which not a single agent was started."""
+    """Return the verdict on a run of which no agent was started."""
     full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
     reason = Reason.STORAGE if full else Reason.RENDEZVOUS
     return failure_verdict(AGENT_LOST, reason, f"the run could not be started: {error}", 0)
 
 
 def end_orphans(agents: Container[int]) -> None:
-    """Kill the ranks of lost agents: they are children of this process now, and nobody supervises them."""
+    """Kill the ranks of lost agents. They are now children of this process, and no agent supervises them. `agents` are
+    the pids that are spared."""
     for pid in processes.children():
         if pid not in agents:
             processes.signal_group(pid, signal.SIGKILL)
@@ -117,8 +119,8 @@ def end_orphans(agents: Container[int]) -> None:
 
 
 def kill_descendants(spared: Sequence[int] = ()) -> None:
-    """Kill what lost agents left: nothing of a run outlives its conductor, but for the processes `spared` and what
-    descends from them."""
+    """Kill the processes that lost agents left behind: nothing of a run outlives its conductor, except for the
+    processes `spared` and their descendants."""
     pause = 0.001
     while True:
         for _ in processes.reap():

@@ -1,8 +1,10 @@
 """The limits that control groups, of version 1 and 2, set for this process: processor time, memory, processes.
 
-A limit of a group holds for all groups in it, so all from the process's own up to the root are read. In a container
-the own group's path may be one of the host that is not visible inside; then the mounted root is the container's group.
-Kernel: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1/cgroups.rst, sched-bwc.rst, pids.rst beside it.
+A limit of a group applies to all groups in it, so all groups from the process's own up to the root are read. In a
+container, the path of the own group may be a path of the host that is not visible inside; then the mounted root is the
+container's group. Kernel: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1/cgroups.rst, sched-bwc.rst, pids.rst
+in the same directory.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,7 +21,8 @@ _DEEPEST = 64
 
 
 def cpu_quota(root: str = "/") -> float | None:
-    """Return how many processors' time the process may use, by the tightest of its groups; None for no limit."""
+    """Return the number of processors whose full time the process may use, by the tightest of its groups; None for no
+    limit."""
     limits = map(_quota, _directories(root, "cpu"))
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -37,8 +40,8 @@ def memory_limit(root: str = "/") -> int | None:
 
 
 def memory_kills(root: str = "/") -> int | None:
-    """Return how often the kernel has killed a process of this one's own group, or of a group in it, since memory had
-    run out; None where no group of version 2 counts that."""
+    """Return how often the kernel has killed a process of this process's own group, or of a group in it, because memory
+    had run out; None if no group of version 2 counts this."""
     words = next(
         filter(None, (_words(each, "memory.events") for each in reversed([*_directories(root, "memory")]))), []
     )
@@ -46,16 +49,16 @@ def memory_kills(root: str = "/") -> int | None:
 
 
 def memory_group(root: str = "/") -> str | None:
-    """Return the path of the process's own group that counts its memory, as the kernel names it; None where it has
-    none, or where that cannot be told from the group of all processes, as in a container."""
+    """Return the path of the process's own group that accounts for its memory, as the kernel names it; None if it has
+    none, or if the group cannot be distinguished from the group of all processes, as in a container."""
     groups = _own_groups(root)
     path = groups.get("memory", groups.get("", "/"))
     return None if path == "/" or ".." in path.split("/") else path
 
 
 def _directories(root: str, controller: str) -> Iterator[str]:
-    """Yield the directories of the process's groups with this controller, of both versions, and of all that they are
-    in."""
+    """Yield the directories of the process's groups with this controller, of both versions, from the root of the mount
+    down to the process's own group."""
     mounts, groups = read_mounts(root), _own_groups(root)
     version_1 = (mount for mount in mounts if mount.kind == "cgroup" and controller in mount.options)
     version_2 = (mount for mount in mounts if mount.kind == "cgroup2")
@@ -67,8 +70,8 @@ def _directories(root: str, controller: str) -> Iterator[str]:
 
 
 def _own_groups(root: str) -> dict[str, str]:
-    """Return the paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`; version 2 has none:
-    `0::/a/b`."""
+    """Return the paths in /proc/self/cgroup by their controllers: `4:cpu,cpuacct:/a/b`. The line of version 2 has no
+    controller: `0::/a/b`."""
     found: dict[str, str] = {}
     for line in text_of(os.path.join(root, "proc/self/cgroup")).split("\n"):
         number, _, rest = line.partition(":")
@@ -79,7 +82,8 @@ def _own_groups(root: str) -> dict[str, str]:
 
 
 def _below(mount: Mount, path: str) -> Sequence[str]:
-    """Return the group's path below the mount, as names; none where it lies outside, as a container may see it."""
+    """Return the group's path below the mount, as a sequence of names; none if the path is outside the mount, as a
+    container may see it."""
     top = mount.root.rstrip("/")
     if path != top and not path.startswith(top + "/"):
         return ()
@@ -88,8 +92,8 @@ def _below(mount: Mount, path: str) -> Sequence[str]:
 
 
 def _quota(directory: str) -> float | None:
-    """Return how many processors' time: `cpu.max` holds `200000 100000`, or `max 100000`; version 1 has a file for each
-    of the numbers, and -1 for no limit."""
+    """Return the number of processors whose full time a group may use; None for no limit. `cpu.max` contains `200000
+    100000`, or `max 100000`. Version 1 has a file for each of the two numbers, and -1 for no limit."""
     words = _words(directory, "cpu.max") or [
         *_words(directory, "cpu.cfs_quota_us"),
         *_words(directory, "cpu.cfs_period_us"),
@@ -99,9 +103,10 @@ def _quota(directory: str) -> float | None:
 
 
 def _memory(directory: str) -> int | None:
-    """`memory.max` holds bytes, or `max`; version 1 says 2^63 less a page for no limit."""
+    """Return the bytes of memory that a group may use; None for no limit. `memory.max` contains bytes, or `max`.
+    Version 1 has 2^63 less a page for no limit."""
     words = _words(directory, "memory.max") or _words(directory, "memory.limit_in_bytes")
-    return parse_digits(words[0]) if len(words) == 1 else None  # longer numbers than parse_digits takes mean no limit
+    return parse_digits(words[0]) if len(words) == 1 else None  # numbers too long for parse_digits mean no limit
 
 
 def _pids_left(directory: str) -> int | None:

@@ -14,9 +14,11 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class Cores(NamedTuple):
-    """allowed  how many the scheduler lets the process run on
-    online   how many the machine has, 0 where that is not known
-    quota    how many cores' time a control group gives; None for no limit
+    """The numbers of cores of a machine and of a process.
+
+    allowed  how many the scheduler lets the process run on
+    online   how many the machine has; 0 if that is not known
+    quota    the number of cores whose full time a control group grants; None for no limit
     """
 
     allowed: int
@@ -25,12 +27,12 @@ class Cores(NamedTuple):
 
     @property
     def usable(self) -> float:
-        """How many cores' time the process can get."""
+        """The number of cores whose full time the process can get."""
         return self.allowed if self.quota is None else min(self.allowed, self.quota)
 
 
 def read_cores(root: str = "/") -> Cores:
-    """Those of this process: the ranks inherit all of it."""
+    """Return the numbers of cores of this process. The ranks inherit all of them."""
     return Cores(allowed_cores(), online_cores(root), cpu_quota(root))
 
 
@@ -40,8 +42,8 @@ def allowed_cores() -> int:
 
 
 def online_cores(root: str = "/") -> int:
-    """Return the number of processors of the machine that are online, whoever may use them; 0 where it is not known.
-    The kernel lists them as `0-63,128-191`."""
+    """Return the number of processors of the machine that are online, including those that this process may not use; 0
+    if it is not known. The kernel lists them as `0-63,128-191`."""
     listed = text_of(os.path.join(root, "sys/devices/system/cpu/online"))
     spans = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in listed.split(",")]
     count = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span)

@@ -1,4 +1,5 @@
-"""What the ports that can carry RDMA have moved since the node was booted, as the kernel's files say it.
+"""The numbers of bytes that the ports that can carry RDMA have moved since the node was booted, from the kernel's
+files.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,7 +20,7 @@ _MOST = 256
 
 
 def fabric_directory(root: str, device: str) -> str:
-    """Where the kernel shows the ports of a device."""
+    """Return the directory in which the kernel shows the ports of a device."""
     return os.path.join(root, "sys", "class", "infiniband", device, "ports")
 
 
@@ -31,9 +32,9 @@ def fabric_places(root: str = "/") -> list[tuple[str, int]]:
 
 
 def fabric_bytes(places: Iterable[tuple[str, int]], counter: str, root: str = "/") -> dict[str, int]:
-    """What each port has RECEIVED or SENT, by names like "mlx5_0/1". The kernel counts words of four bytes (Linux,
-    Documentation/ABI/stable/sysfs-class-infiniband). A port that does not count (EFA's do not, nor do virtual functions
-    everywhere) is missing."""
+    """Return the number of bytes that each port has received or sent, by names like "mlx5_0/1". `counter` is RECEIVED
+    or SENT. The kernel counts words of four bytes (Linux, Documentation/ABI/stable/sysfs-class-infiniband). A port that
+    does not count is missing: EFA's ports do not count, and virtual functions do not on every system."""
     found = {}
     for device, port in places:
         text = text_of(os.path.join(fabric_directory(root, device), str(port), "counters", counter), 64)
@@ -43,5 +44,5 @@ def fabric_bytes(places: Iterable[tuple[str, int]], counter: str, root: str = "/
 
 
 def read_sent_bytes(root: str = "/") -> dict[str, int]:
-    """What each port has sent."""
+    """Return the number of bytes that each port has sent, by names like "mlx5_0/1"."""
     return fabric_bytes(fabric_places(root), SENT, root)

@@ -1,4 +1,4 @@
-"""The ports that can carry RDMA, as the kernel's files say it.
+"""The ports that can carry RDMA, as the kernel's files describe them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,13 +18,18 @@ _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 _NO_FABRIC = re.compile(r"mlx5_an\d|mana|rxe|siw")
 """Devices that do not connect nodes by RDMA: Azure's accelerated networking, and RDMA in software."""
 _HYPER_V = "hv_netvsc"
-"""The driver of Azure's interfaces: a port whose interface is a part of one is accelerated networking, whatever the
-image calls its device."""
+"""The driver of Azure's network interfaces. A port whose interface is a part of such an interface is accelerated
+networking, regardless of the name that the image gives its device."""
 
 
 class FabricPort(NamedTuple):
-    """A port. state: "ACTIVE", "INIT", "DOWN"; physical: "LinkUp", "Polling"; layer: "InfiniBand", "Ethernet" (RoCE),
-    "OmniPath", or what the kernel says, as "Unspecified" of EFA; netdev: its network interface, "" where none."""
+    """A port that can carry RDMA.
+
+    state     "ACTIVE", "INIT" or "DOWN"
+    physical  "LinkUp", "Polling" and others
+    layer     "InfiniBand", "Ethernet" (RoCE), "OmniPath", or the kernel's own word, as "Unspecified" for EFA
+    netdev    its network interface; "" if it has none
+    """
 
     device: str
     port: int
@@ -40,7 +45,7 @@ class FabricPort(NamedTuple):
         return f"{self.device}/{self.port}"
 
     def fact(self) -> dict[str, Any]:
-        """Return the port as JSON."""
+        """Return the port as a dictionary for JSON."""
         return dict(zip(self._fields, self))
 
 
@@ -66,19 +71,20 @@ def _port(root: str, device: str, port: int) -> FabricPort:
 
 
 def _word(path: str) -> str:
-    """Return the word that a number stands for: ACTIVE of "4: ACTIVE"."""
+    """Return the word in a file of a number and its meaning: ACTIVE for "4: ACTIVE"."""
     return text_of(path).rpartition(":")[2].strip()[:40]
 
 
 def _netdev(root: str, device: str, port: int) -> str:
-    """Return the interface of the port: by its first GID, else the only one of the device."""
+    """Return the network interface of the port: that of its first GID, else the only interface of the device; "" if
+    there is none."""
     first = text_of(os.path.join(fabric_directory(root, device), str(port), "gid_attrs", "ndevs", "0"))
     names = names_in(os.path.join(root, "sys", "class", "infiniband", device, "device", "net"))
     return first[:40] or (names[0][:40] if len(names) == 1 else "")
 
 
 def _master_driver(root: str, interface: str) -> str:
-    """Return the driver of the interface that this one is a part of; "" or another word where it is part of none."""
+    """Return the driver of the interface that this one is a part of; "" or another word if it is part of none."""
     return os.path.basename(
         os.path.realpath(os.path.join(root, "sys", "class", "net", interface, "master", "device", "driver"))
     )

@@ -1,6 +1,7 @@
-"""What the kernel's log says of this user's processes, and of GPUs, where this user may read it.
+"""The messages in the kernel's log about this user's processes and about GPUs, if this user may read the log.
 
 Linux: Documentation/ABI/testing/dev-kmsg, mm/oom_kill.c, kernel/hung_task.c; NVIDIA: Xid errors.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -18,12 +19,13 @@ LOG = "/dev/kmsg"
 _MOST_RECORDS, _MOST_MESSAGES = 100_000, 20
 _LONGEST = 500
 _SLACK = 3.0
-"""Seconds by which the times of records may differ from the clock: their own is not corrected."""
+"""Seconds by which the times of records may differ from the clock, because the clock of the records is not
+corrected."""
 
 _RECORD = re.compile(r"\d+,\d+,(\d{1,18}),[^;]*;(.*)")
 _KILLED = re.compile(r"Killed process (\d+) .*\bUID:(\d+)\b")
 _KILLED_IN = re.compile(r"\boom-kill:.*\boom_memcg=([^,\n]*),task_memcg=([^,\n]*),.*\bpid=(\d+)")
-"""The group whose memory was full, the killed process's own, and its pid."""
+"""Groups of this pattern: the control group whose memory was full, the killed process's own group, and its pid."""
 _FOR_WANT_OF_A_GROUPS = "Memory cgroup out of memory"
 _BLOCKED = re.compile(r"task .{1,40}:(\d+) blocked for more than")
 _XID = re.compile(r"NVRM: Xid ")
@@ -31,18 +33,21 @@ _XID_PROCESS = re.compile(r"\bpid='?(\d+)")
 
 
 class KernelMessage(NamedTuple):
-    """One message. `time`: Unix seconds, to some seconds."""
+    """A message of the kernel. `time` is in Unix seconds, accurate to some seconds."""
 
     time: float
     text: str
 
 
 def read_kernel_messages(since: float, failed: float, pids: Collection[int], path: str = LOG) -> list[KernelMessage]:
-    """Return the latest messages since then that are about `pids`, processes of ranks: kills for want of memory, waits
-    that were long, GPU errors. Kills of this user's other processes, which ranks may have started, only where they came
-    as the run `failed`, and those for want of a control group's memory only where its limit holds for this process, and
-    the killed one was in this one's group, or below it; GPU errors also where they name no process. Nothing where the
-    log cannot be read. Times are Unix seconds."""
+    """Return the latest messages since `since` that are about `pids`, the processes of ranks: kills because memory had
+    run out, long waits, and GPU errors. Return nothing if the log cannot be read. Times are Unix seconds.
+
+    Kills of this user's other processes, which ranks may have started, are included only if they came at the time at
+    which the run `failed`. Of these, a kill because a control group's memory had run out is included only if the
+    group's limit applies to this process, and the killed process was in this process's group or below it. GPU errors
+    are also included if they name no process.
+    """
     booted = time.time() - time.monotonic()
     found = []
     records = read_records(path, b"Killed process", b"oom-kill:", b"NVRM: Xid", b"blocked for more") or ""
@@ -59,8 +64,8 @@ def read_kernel_messages(since: float, failed: float, pids: Collection[int], pat
 
 
 def _processes_in(group: str | None, records: str) -> frozenset[int]:
-    """Return the processes that were killed in the control group, or below it, since its memory, or that of one that it
-    is in, was full."""
+    """Return the processes that were killed in the control group, or below it, because its memory, or that of a group
+    that it is in, was full."""
     killed = _KILLED_IN.finditer(records)
     return frozenset(
         int(each[3]) for each in killed if group and _contains(each[1], group) and _contains(group, each[2])
@@ -68,14 +73,14 @@ def _processes_in(group: str | None, records: str) -> frozenset[int]:
 
 
 def _contains(group: str, other: str) -> bool:
-    """Return whether a group is the other one, or one that it is in."""
+    """Return whether `group` is `other`, or a group that `other` is in."""
     return f"{other}/".startswith(f"{group}/")
 
 
 def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) -> bool:
-    """Return whether the message is about one of `pids`, or about the kill of another process that counts. `beside`:
-    the processes that were killed in this one's control group by its limit; None if no kill of another process counts.
-    """
+    """Return whether the message is about one of `pids`, or about the kill of another process that counts. `beside`
+    contains the processes that were killed in this process's control group by its limit; None if no kill of another
+    process counts."""
     killed = _KILLED.search(text)
     if killed is not None:
         pid, uid = int(killed[1]), int(killed[2])
@@ -90,8 +95,8 @@ def _is_own(text: str, pids: Collection[int], beside: Collection[int] | None) ->
 
 
 def read_records(path: str, *words: bytes) -> str | None:
-    """Return the records that the kernel has with any of these words in them, one a line; None where this user may not
-    read them."""
+    """Return the kernel's records that contain any of these words, one on each line; None if this user may not read
+    them."""
     found: list[bytes] = []
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0)
@@ -101,11 +106,11 @@ def read_records(path: str, *words: bytes) -> str | None:
         for _ in range(_MOST_RECORDS):
             try:
                 part = file.read(8192)
-            except BrokenPipeError:  # the kernel has overwritten the next record: the one after it comes with the next
+            except BrokenPipeError:  # the kernel has overwritten this record: the next read returns the one after it
                 continue
             except OSError:  # no record can be read
                 break
-            if not part:  # each read gives one record, and None after the last
+            if not part:  # each read returns one record, and None after the last
                 break
             found += [part] if any(word in part for word in words) else []
     return b"".join(found).decode("utf-8", "replace")

@@ -18,11 +18,11 @@ _MOST_BYTES = 4 << 20
 class Mount(NamedTuple):
     """A mount, as one line of the table describes it.
 
-    point    where it is mounted
+    point    the directory at which it is mounted
     kind     the file system's type: "ext4", "nfs4", "fuse.sshfs"
     source   what is mounted: "/dev/vda1", "server:/export"
-    root     which directory of that file system
-    options  those of the file system itself, by which the controllers of cgroups are told apart
+    root     the directory of that file system that is mounted
+    options  those of the file system itself, which distinguish the controllers of cgroups
     """
 
     point: str
@@ -33,21 +33,22 @@ class Mount(NamedTuple):
 
 
 def read_mounts(root: str = "/") -> Sequence[Mount]:
-    """Return all mounts, in the order in which they were made; none where the table cannot be read."""
+    """Return all mounts, in the order in which they were made; none if the table cannot be read."""
     text = read_if_possible(os.path.join(root, "proc/self/mountinfo"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     return [mount for mount in map(_mount_of, text.split("\n")) if mount is not None]
 
 
 def mount_of_path(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """Return the mount that an absolute path without links lies on; of several at one point, the last, which hides the
+    """Return the mount that contains an absolute path without links; of several at one point, the last, which hides the
     others."""
     holding = [(len(mount.point), at) for at, mount in enumerate(mounts) if _holds(mount.point, path)]
     return mounts[max(holding)[1]] if holding else None
 
 
 def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
-    """Return the directory above the absolute path, or itself, that /etc/fstab has mounted at each start, and that
-    nothing is mounted on now; "" where there is none."""
+    """Return the mount point of /etc/fstab that contains the absolute path, or is the path itself, and at which nothing
+    is mounted now; "" if there is none. Entries with `noauto` are ignored, because they are not mounted at each start.
+    """
     text = read_if_possible(os.path.join(root, "etc/fstab"), _MOST_BYTES).decode("utf-8", "surrogateescape")
     lines = [line.split() for line in text.split("\n") if not line.lstrip().startswith("#")]
     points = [_plain(words[1]) for words in lines if len(words) > 3 and "noauto" not in words[3].split(",")]
@@ -57,7 +58,8 @@ def unmounted_point(path: str, mounts: Sequence[Mount], root: str = "/") -> str:
 
 
 def _mount_of(line: str) -> Mount | None:
-    """`36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`: the optional fields end with the dash."""
+    """Parse a line of the table; None if it is not one. In `36 35 98:0 /root /point rw,noatime master:1 - ext3
+    /dev/root rw` the optional fields end with the dash."""
     before, dash, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
     if not dash or len(fields) < 6 or len(rest) < 3:
@@ -66,7 +68,7 @@ def _mount_of(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    r"""Without the octal codes that stand for blanks, tabs, line ends and backslashes: `\040`."""
+    r"""Replace the octal codes for blanks, tabs, line ends and backslashes with these characters: `\040`."""
     return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8) & 0xFF), text)
 
 

@@ -1,4 +1,4 @@
-"""Small files and folders of a machine, as probes read them.
+"""Readers of small files and directories of a machine, for probes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,7 +13,7 @@ _MOST_NAMES = 20_000
 
 
 def names_in(directory: str) -> list[str]:
-    """Return the names in a directory, sorted; none where it cannot be read, and not all where it has no end."""
+    """Return the names in a directory, sorted; none if it cannot be read, and only some if it has more than 20,000."""
     try:
         with os.scandir(directory) as entries:
             return sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES)))
@@ -22,5 +22,6 @@ def names_in(directory: str) -> list[str]:
 
 
 def text_of(path: str, most: int = 1 << 20) -> str:
-    """What a file begins with, without blanks around it; "" where it cannot be read."""
+    """Return the first `most` bytes of a file as text, without blanks and line ends around it; "" if it cannot be
+    read."""
     return read_if_possible(path, most).decode("utf-8", "replace").strip("\0\n ")

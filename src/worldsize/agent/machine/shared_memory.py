@@ -1,4 +1,4 @@
-"""The node's shared memory, `/dev/shm`, beside what a job asks for (`resources.shm_size`).
+"""The check of the node's shared memory, `/dev/shm`, against the size that a job requests (`resources.shm_size`).
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,8 +12,8 @@ _GIB = 1 << 30
 
 
 def shortage_text(asked: int, host: str, place: str = _PLACE) -> str:
-    """Return a sentence with both numbers where the node has less shared memory than the bytes that are `asked` for; ""
-    where it has as much."""
+    """Return a sentence with both sizes if the node has less shared memory than the `asked` bytes, or none; "" if it
+    has enough."""
     try:
         room = os.statvfs(place)
     except OSError:

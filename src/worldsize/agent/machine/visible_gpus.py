@@ -1,4 +1,4 @@
-"""Which GPUs programs see: what CUDA_VISIBLE_DEVICES leaves of those that the node shows.
+"""The GPUs that programs see: CUDA_VISIBLE_DEVICES selects them from those of the node.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Gpu(Protocol):
-    """A GPU with what identifies it. `mig`: whether it is divided into parts."""
+    """A GPU with the values that identify it. `mig` states whether it is divided into parts."""
 
     @property
     def uuid(self) -> str: ...
@@ -35,10 +35,12 @@ class CountedGpu(Gpu, Protocol):
 
 
 def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
-    """Those that a program with this variable sees, in its order; all of them where it is not set.
+    """Return the GPUs that a program sees if CUDA_VISIBLE_DEVICES has the value `variable`, in its order; all GPUs if
+    it is not set.
 
-    As CUDA reads it: numbers, or beginnings of UUIDs, up to the first that means none ("-1", "NoDevFiles"). A part of
-    a divided GPU stands for the GPU: which one, the variable does not say, so all that are divided count.
+    The value is read as CUDA reads it: numbers, or beginnings of UUIDs, up to the first that means none ("-1",
+    "NoDevFiles"). A part of a divided GPU counts as its GPU. The variable does not state which GPU it belongs to, so
+    all divided GPUs count.
     """
     if variable is None:
         return list(gpus)
@@ -52,7 +54,8 @@ def visible_gpus(gpus: Sequence[Found], variable: str | None) -> list[Found]:
 
 
 def visible_units(seen: Sequence[CountedGpu], variable: str | None) -> int:
-    """Return how many devices these visible GPUs are for a program: one each, or the parts that the variable names."""
+    """Return how many devices a program sees in these visible GPUs: those of each GPU, or the parts that the variable
+    names."""
     words = [word.strip() for word in variable.split(",")] if variable is not None else []
     if any(word.startswith("MIG-") for word in words):
         return len(words) if seen else 0

@@ -1,4 +1,5 @@
-"""The notes of a node on a failure: messages of its kernel, and whether it has what a rank of another node missed.
+"""The notes of a node on a failure: messages of its kernel, and whether it has what a rank of another node did not
+find.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,9 +24,9 @@ def note_circumstances(
 ) -> None:
     """Write these notes as events.
 
-    argv, environ  what ranks execute here; `argv` is None where the failure is this node's own
-    since          when the run began here, in Unix seconds
-    pids           the ranks' processes; None where another node tells what this machine's kernel said
+    argv, environ  the command and environment of the ranks on this node; `argv` is None if the failure is its own
+    since          the time at which the run began here, in Unix seconds
+    pids           the ranks' processes; None if another node reports the messages of this machine's kernel
     """
     for message in () if pids is None else read_kernel_messages(since, failure.time, pids):
         recorder.write_event("kernel", at=message.time, text=message.text)

@@ -1,7 +1,7 @@
-"""The search on this node for what a rank of another node did not find: a file that it may read, or a Python module.
+"""The search on this node for a file, a readable file, or a Python module that a rank of another node did not find.
 
-It tells what is missing on one node from what is missing everywhere. The node looks once its own ranks have ended, in
-a child process: the file may lie on a file system that no longer answers.
+It distinguishes what is missing on one node from what is missing everywhere. The node searches once its own ranks have
+ended, in a child process, because the file may be on a file system that no longer responds.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -27,14 +27,15 @@ _FOUND, _TEST_MISSING, _MODULE_MISSING = 0, 1, 3
 
 
 class Question(NamedTuple):
-    """What to look for. `what`: "file", "readable file" or "module"."""
+    """The object that the node searches for. `what` is "file", "readable file" or "module"."""
 
     what: str
     name: str
 
 
 def question_of(failure: Failure) -> Question | None:
-    """What the rank did not find, by the message of its failure; None where that says nothing of the kind."""
+    """Return what the rank did not find, according to the message of its failure; None if the message does not report a
+    missing file or module."""
     module = re.search(_MODULE, failure.message)
     if module is not None:
         return Question("module", module[1].partition(".")[0])
@@ -45,8 +46,8 @@ def question_of(failure: Failure) -> Question | None:
 
 
 def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]) -> bool | None:
-    """Return whether this node has it, in the working directory of the ranks and with their environment; None where
-    nothing says so in time. `argv`: what ranks execute, whose Python is asked for a module."""
+    """Return whether this node has the object, in the working directory of the ranks and with their environment; None
+    if there is no answer in time. `argv` is the command of the ranks; its Python looks for a module."""
     if question.what == "module":
         first = argv[0] if argv and os.path.basename(argv[0]).startswith("python") else "python"
         words, missing = [first, "-c", _HAS_MODULE, question.name], _MODULE_MISSING
@@ -58,8 +59,8 @@ def is_found(question: Question, argv: Sequence[str], environ: Mapping[str, str]
 
 
 def _code_in_time(words: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Return the exit code; None of a program that cannot be started, or takes too long. That one is left behind,
-    killed: one that waits for a file system may never end."""
+    """Return the exit code of the program; None if it cannot be started or takes too long. A program that takes too
+    long is killed and not waited for, because a process that waits for a file system may never end."""
     try:
         child = subprocess.Popen(
             words, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

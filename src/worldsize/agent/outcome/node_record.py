@@ -1,4 +1,4 @@
-"""What an agent leaves in the run directory: its events as they happen, and its exit record at the end."""
+"""The records of an agent in the run directory: its events as they happen, and its exit record at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BYTES_PER_RANK = 256
 
 
 class NodeRecorder:
-    """One node's events file, which only this process writes. A full disk is remembered in `full`, not raised.
+    """The writer of a node's events file, which no other process writes. A full disk is recorded in `full`, not raised.
 
     listener  called with the kind and the fields of each event that is written from now on
     """
@@ -46,7 +46,7 @@ class NodeRecorder:
             self.listener(kind, fields)
 
     def write_exit_record(self, record: ExitRecord) -> None:
-        """Write the record, whole even on a full disk: over the bytes that were reserved at the start."""
+        """Write the exit record, completely even on a full disk: it uses the bytes that were reserved at the start."""
         self._guard(lambda: write_json(self._record, record.to_json(), reserved=self._spare))
 
     def is_deleted(self) -> bool:
@@ -57,8 +57,8 @@ class NodeRecorder:
             return not self.full
 
     def is_replaced(self) -> bool:
-        """Return whether another directory has the name of a run directory that was removed: ranks that start from now
-        on would load what lies there."""
+        """Return whether the run directory was removed and another directory has its name. Ranks that start from now on
+        would load the files of that directory."""
         return self.is_deleted() and os.path.lexists(self._root)
 
     def _open_events(self, path: str) -> None:
@@ -75,15 +75,16 @@ class NodeRecorder:
 
 
 def note(text: str) -> None:
-    """Write a line to this process's own log, which may lie on the full disk that the line is about."""
+    """Write a line to this process's own log. Ignore a failure, because the log may be on the full disk that the line
+    reports."""
     try:
         print(text, file=sys.stderr)
-    except OSError:  # then nothing can be told
+    except OSError:  # then no message can be written
         pass
 
 
 def write_or_note(write: Callable[[], object], trouble: str) -> None:
-    """Call `write`; where it raises OSError, note `trouble` and the reason in this process's log."""
+    """Call `write`. If it raises OSError, write `trouble` and the reason to this process's log."""
     try:
         write()
     except OSError as error:
@@ -93,8 +94,8 @@ def write_or_note(write: Callable[[], object], trouble: str) -> None:
 def write_unstarted_record(
     plan: Plan, paths: RunPaths, node_rank: int, what: str, reason: str | None = Reason.RENDEZVOUS, code: int = 1
 ) -> ExitRecord:
-    """Write the exit record of a node that could not begin: it has not met the others. `reason` None: it was cancelled.
-    Raises OSError."""
+    """Write and return the exit record of a node that could not begin. By default the `reason` is that the node has not
+    met the other nodes; the reason None means that it was cancelled. Raise OSError."""
     now = time.time()
     failure = Failure(reason, what, node_rank, None, code, now) if reason else None
     stop = "failure" if failure else "cancel"
@@ -104,15 +105,16 @@ def write_unstarted_record(
 
 
 def write_follower_record(paths: RunPaths, node_rank: int, head: ExitRecord) -> None:
-    """Write the exit record of a node that could not begin since its head has ended: it ends for the same reason.
-    Raises OSError."""
+    """Write the exit record of a node that could not begin because its head has ended. It ends for the same reason as
+    the head. Raise OSError."""
     now = time.time()
     record = ExitRecord(node_rank, host_name(), head.attempt, now, now, (), head.stop, head.failure, head.code)
     write_json(paths.exit_record(node_rank), record.to_json())
 
 
 def is_disk_full(directory: str) -> bool:
-    """Return whether `directory`'s file system has no room for another small file; False where it does not tell."""
+    """Return whether the file system of `directory` has no room for another small file; False if it cannot be
+    queried."""
     try:
         room = os.statvfs(directory)
     except OSError:

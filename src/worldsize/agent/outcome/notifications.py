@@ -1,4 +1,5 @@
-"""What a job's `notify` command is told of an attempt. Whom it is told by is decided here; the telling is a wing's."""
+"""The notifications about an attempt that a job's `notify` command receives. This module decides which process sends
+them; a wing sends them."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ _CALLER = "wings.notify.agent.caller"
 
 
 class Notifications:
-    """Those of one attempt. The process above the head's agent makes them, and both tell. Nothing of them raises, and
-    without `notify` nothing is done.
+    """The notifications of one attempt. The parent process of the head's agent creates them, and both processes send.
+    No method raises, and without `notify` nothing is done.
 
-    pids  the process that executes the command; it may outlive the run, but for its time limit
+    pids  the process that executes the command; it may outlive the run, up to its time limit
     """
 
     def __init__(self, caller: Any = None) -> None:
@@ -26,14 +27,14 @@ class Notifications:
         self._recorder: NodeRecorder | None = None
 
     def attach(self, recorder: NodeRecorder, selector: selectors.BaseSelector) -> None:
-        """Tell what the head's agent records from now on. To be called in that agent."""
+        """Pass on the events that the head's agent records from now on. Call this in that agent."""
         if self._caller is not None:
             self._recorder = recorder
             recorder.listener = self._hear
             selector.register(self._caller, selectors.EVENT_READ, lambda: self._take_answers(selector))
 
     def tell_end(self) -> None:
-        """Tell how the attempt has ended, unless that was told; wait for the command, but not for long. To be called
+        """Send how the attempt has ended, unless that was sent before. Wait a short time for the command. Call this
         once the exit record of the head is written."""
         if self._caller is not None:
             self._note(self._guard(self._caller.tell_end))
@@ -58,15 +59,16 @@ class Notifications:
     def _guard(self, act: Any) -> Any:
         try:
             return act()
-        except Exception as error:  # noqa: BLE001  # whatever it is: the run goes on
+        except Exception as error:  # noqa: BLE001  # no error here ends the run
             note(f"notify: {error}")
             return None
 
 
 def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> Notifications:
-    """Return the notifications of an attempt that begins; none without `notify`, or where they cannot be had.
+    """Return the notifications of an attempt that begins. They do nothing without `notify`, or if they cannot be set
+    up.
 
-    `environ`: the command's. `restartable`: a scheduler may start the run again.
+    `environ` is the environment of the command. `restartable` means that a scheduler may start the run again.
     """
     if not plan.notify:
         return Notifications()
@@ -75,6 +77,6 @@ def begin_notifications(plan: Plan, paths: RunPaths, environ: Mapping[str, str],
 
         wing = find_module(_CALLER)
         return Notifications(wing and wing.Caller(plan, paths, environ, restartable))
-    except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
+    except Exception as error:  # noqa: BLE001  # no process, or no file of the agent: the run continues
         note(f"notify: no notifications are sent for this run: {error}")
         return Notifications()

@@ -1,4 +1,4 @@
-"""What a failed rank says of itself: its exception as data, or its exit code, as one `Failure`."""
+"""The failure of a rank as one `Failure`, made from the rank's exception or its exit code."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ _MEMORY_TYPES = ("MemoryError", "OutOfMemoryError")
 _MAX_BYTES = 4 << 20
 
 _STOP_CODES = (137, 143)
-"""Exit codes of a rank that ended by the signals that stop ranks: TERM, then KILL."""
+"""Exit codes of a rank that was ended by the signals that stop ranks: TERM, then KILL."""
 
 _RAISED = 1
 """Python's exit code after an uncaught exception."""
 
 _READ, _SHOWN = 20_000, 500
-"""Characters of an exception's first line that are read, and that are shown: a secret that is cut before it is masked
-may not look like one any more."""
+"""Numbers of characters of an exception's first line that are read, and that are shown. More are read than shown,
+because a secret that is cut before it is masked may no longer look like one."""
 
 _ABORT = 134
 _LAST_BYTES = 128 * 1024
-"""Of the log of a rank that was aborted: stacks of native code stand behind the reason."""
+"""Bytes that are read from the end of the log of a rank that was aborted. Stack traces of native code follow the
+reason."""
 
 _LEAVING_SECONDS = 30
-"""An abort within so many seconds of an uncaught exception comes from the interpreter's end: threads of gloo are still
-there."""
+"""Seconds after an uncaught exception within which an abort comes from the shutdown of the interpreter, because threads
+of gloo still run."""
 
 
 def read_error(paths: RunPaths, rank: int, torchelastic_file: str | None = None) -> dict[str, Any] | None:
     """Return a rank's exception: {type, message, frames: [{file, line, function, code}], time}; None if it left none.
 
-    The hook that Python ranks load writes it; scripts under torch's @record write another form, read here too.
+    The hook that Python ranks load writes the exception. Scripts under torch's @record write another form, which is
+    read here too.
     """
     path = paths.rank_error(rank)
     return _parse_hook_error(_read_json(path)) or _parse_torchelastic_error(
@@ -59,8 +61,8 @@ def has_errors(paths: RunPaths) -> bool:
 
 
 def _read_json(path: str) -> dict[str, Any]:
-    """Return the object in the file; {} for anything else, since scripts may write there as well as the hook, and their
-    node may end between two bytes."""
+    """Return the object in the file; {} for anything else. Scripts may write there as well as the hook, and their node
+    may end in the middle of a write."""
     try:
         value = json.loads(read_file(path, _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
@@ -98,7 +100,7 @@ def _parse_torchelastic_error(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _seconds(value: Any) -> float:
-    """Return the value as a time; 0 for what is no time."""
+    """Return the value as a time in seconds; 0 if it is not a number."""
     try:
         seconds = float(value or 0)
     except (TypeError, ValueError):
@@ -107,17 +109,18 @@ def _seconds(value: Any) -> float:
 
 
 def code_after_exception(code: int) -> int:
-    """Return the exit code of a rank that has raised. One that was still leaving its interpreter when it was stopped
-    did not end of that signal."""
+    """Return the exit code of a rank that has raised an exception. If the rank was stopped while its interpreter was
+    still shutting down, the code is that of the exception and not of the signal."""
     return _RAISED if code in _STOP_CODES else code
 
 
 def rank_failure(
     rank: int, node_rank: int, host: str, code: int, ended: float, error: dict[str, Any] | None, oom_killed: bool
 ) -> Failure:
-    """Return the failure of one rank that ended with `code` by itself, at the time of its exception if it left one.
+    """Return the failure of one rank that ended with `code` by itself. Its time is that of the rank's exception, if the
+    rank left one.
 
-    An abort right after the exception counts as Python's code for that, 1.
+    An abort right after the exception counts as Python's exit code for an exception, 1.
     """
     said = _error_text(error) if error else ""
     if error and code == _ABORT and ended - error["time"] < _LEAVING_SECONDS:
@@ -141,8 +144,8 @@ def rank_failure(
 
 
 def exception_text(error: dict[str, Any]) -> str:
-    """Return the exception's type and the first line of its message, without what looks like a secret; "" for an empty
-    one."""
+    """Return the exception's type and the first line of its message, with secret-like parts masked; "" if it is
+    empty."""
     from worldsize.trust.secrets import mask_text
 
     lines = _error_text(error).strip().splitlines()
@@ -154,8 +157,8 @@ def _error_text(error: dict[str, Any]) -> str:
 
 
 def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
-    """Return the failure, with what the plan knows as secrets masked in its message: a group may be allowed to read
-    records of it."""
+    """Return the failure with the plan's secrets masked in its message, because a group may be allowed to read the
+    records."""
     if failure is None:
         return None
     from worldsize.plan.secrets_file import plan_secret_values
@@ -165,15 +168,16 @@ def without_secrets(failure: Failure | None, plan: Plan) -> Failure | None:
 
 
 def with_storage_reason(failure: Failure, directory: str) -> Failure:
-    """Return the failure, with the full disk that `directory` lies on as its reason."""
+    """Return the failure with the reason that the disk of `directory` is full."""
     said = re.search(_NO_SPACE, failure.message)
     message = failure.message if said else f"{failure.message}: no space left on {directory}"
     return failure._replace(reason=Reason.STORAGE, message=message)
 
 
 def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
-    """Return the failure of a rank that was aborted, with the line of its log that says that it waited too long in a
-    collective call, if there is one: NCCL's watchdog raises no exception in the rank."""
+    """Return the failure of a rank that was aborted, with the line of its log that reports that the rank waited too
+    long in a collective call, if there is one. NCCL's watchdog raises no exception in the rank. Return other failures
+    unchanged."""
     if failure.rank is None or failure.code != _ABORT or not failure.message.endswith(ABORTED):
         return failure
     from worldsize.trust.secrets import mask_text
@@ -188,9 +192,9 @@ def with_watchdogs_words(failure: Failure, paths: RunPaths) -> Failure:
 def start_failure(
     command: str, rank: int | None, node_rank: int, error: OSError, directory: str, full: bool
 ) -> Failure:
-    """Return the failure of a rank that could not be started: 127 for a command that is not there, else 126.
+    """Return the failure of a rank that could not be started: 127 if the command does not exist, else 126.
 
-    `full`: the disk that `directory` lies on has no room.
+    `full` means that the disk of `directory` has no room.
     """
     missing = isinstance(error, FileNotFoundError)
     what = f"{command}: {error.strerror}"
@@ -199,7 +203,7 @@ def start_failure(
 
 
 def oom_kills() -> int:
-    """Return how often this machine's kernel has killed a process because memory had run out; -1 where it does not
-    tell."""
+    """Return how often this machine's kernel has killed a process because memory had run out; -1 if the kernel does not
+    report it."""
     _, found, rest = read_if_possible("/proc/vmstat").partition(b"\noom_kill ")
     return int(rest.split(None, 1)[0]) if found else -1

@@ -28,7 +28,7 @@ def exception_warning(rank: int, error: dict[str, Any]) -> RunWarning:
 
 
 def command_text(words: Sequence[str]) -> str:
-    """Return a command in at most 80 characters, without secrets."""
+    """Return a command as text of at most 80 characters, with secrets masked."""
     from worldsize.trust.secrets import mask_argv
 
     text = " ".join(mask_argv(list(words)))

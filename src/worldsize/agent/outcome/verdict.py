@@ -1,4 +1,4 @@
-"""Why a run is being ended, and which of two answers counts."""
+"""The reason for which a run is ended, and the rule for which of two reasons counts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ STARTER_LOST = "starter-lost"
 
 AGENT_CANCELLED_CODE = 143
 TIMEOUT_CODE = 124
-"""The exit code, as `timeout`'s, of a run that is given up."""
+"""The exit code of a run that is ended by a time limit or because it hangs. It is the exit code of the program
+`timeout`."""
 
 
 class Verdict(NamedTuple):
-    """`why` is one of the words above; `failure` is None where the run is cancelled, or over with its leaders."""
+    """The reason for which a run is ended. `why` is one of the words above. `failure` is None if the run is cancelled,
+    or if it is over because its leaders have ended."""
 
     why: str
     failure: Failure | None
@@ -43,7 +45,8 @@ class Verdict(NamedTuple):
 
 
 class PeerVerdict(NamedTuple):
-    """A verdict from another node. `final`: the head has decided; otherwise it is to be weighed."""
+    """A verdict from another node. `final` means that the head has decided; otherwise the verdict is compared with the
+    known one."""
 
     verdict: Verdict
     final: bool = False
@@ -55,7 +58,8 @@ def failure_verdict(why: str, reason: str, what: str, node_rank: int | None = No
 
 
 def starter_lost_verdict(node_rank: int, host: str, has_keeper: bool) -> Verdict:
-    """Return the verdict of a node whose keeper was killed, or has told that the agent's starter was."""
+    """Return the verdict of a node whose keeper was killed, or whose keeper has reported that the agent's starter was
+    killed (`has_keeper`)."""
     what = (
         "the process that started its agent (a scheduler's) was killed"
         if has_keeper
@@ -79,17 +83,17 @@ def storage_full_verdict(root: str) -> Verdict:
 
 
 def lost_node_verdict(why: str, node_rank: int, what: str, host: str, code: int = 1) -> Verdict:
-    """Return the verdict that a node's agent is gone. `host`: the machine's name, where it is known; else ""."""
+    """Return the verdict that a node's agent is gone. `host` is the machine's name; "" if it is not known."""
     message = "node {}{}: {}".format(node_rank, f" ({host})" if host else "", what)
     return failure_verdict(why, Reason.NODE_FAILURE, message, node_rank, code)
 
 
 def stronger_verdict(known: Verdict | None, heard: Verdict) -> Verdict:
-    """Return the verdict that counts once `heard` has come.
+    """Return which of the `known` and the new verdict counts.
 
-    Ranks also fail because they are cancelled, out of time, given up or not needed any more: nothing that is heard
-    after such a verdict counts. Of two failures the earlier one counts, and one that only tells of a lost peer gives
-    way to any other.
+    Ranks also fail because they are cancelled, out of time, given up or no longer needed, so no verdict that arrives
+    after such a verdict counts. Of two failures the earlier one counts. A failure that only reports a lost peer yields
+    to any other.
     """
     if known is None:
         return heard

@@ -1,7 +1,8 @@
-"""Mounts in namespaces of our own (Linux), as root, or in a user namespace where an ordinary user may have one.
+"""Mounts in the process's own namespaces (Linux), as root, or in a user namespace if an ordinary user may have one.
 
-Sources and targets are descriptors. If they were paths, another user who can write to a directory on the way could
-exchange it for a link, between two calls or within one, and the mount would cover what that link leads to.
+Sources and targets are descriptors. If they were paths, another user who can write to a directory on the path could
+replace it with a link, between two calls or within one, and the mount would cover the link's target.
+
 Standard library only.
 """
 
@@ -13,11 +14,12 @@ from collections.abc import Callable
 NEW_MOUNTS, NEW_NAME, NEW_USER, NEW_NET = 0x00020000, 0x04000000, 0x10000000, 0x40000000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SLAVE, RELATIME = 1, 32, 4096, 16384, 1 << 18, 1 << 19, 1 << 21
 NO_ACCESS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
-"""Only a place, whatever it is."""
+"""Flags for opening a path of any kind without access to its contents."""
 
 
 def unshare_namespaces(flags: int) -> None:
-    """New namespaces for this process, which has one thread. Raises OSError."""
+    """Move this process, which has one thread, into new namespaces of the kinds `flags`. Without the permission to do
+    so, use a new user namespace too. Raise OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
         call_kernel("unshare", flags)
@@ -30,7 +32,8 @@ def unshare_namespaces(flags: int) -> None:
 
 
 def find_obstacle(function: Callable[[], None]) -> str:
-    """What stands in the way of a function that mounts, tried by a process of its own; "" for nothing."""
+    """Call a function that mounts in a child process. Return the message of the OSError that it raises; "" if it raises
+    none."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -48,24 +51,26 @@ def find_obstacle(function: Callable[[], None]) -> str:
 
 
 def detach_mounts(how: int) -> None:
-    """What is mounted from now on is seen in this namespace alone; `how`: PRIVATE, or SLAVE, which sees what comes."""
+    """Make mounts from now on visible in this namespace only. `how` is PRIVATE, or SLAVE, with which mounts that are
+    made outside still appear here."""
     mount("none", "/", "", RECURSIVE | how)
 
 
 class OpenPath:
-    """A directory or file, as it was found once; of this process's present mounts. To be closed."""
+    """An open directory or file. It stays the one that was found when it was opened, among this process's mounts at
+    that time. The caller must close it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     @property
     def name(self) -> str:
-        """Leads to it whatever has become of its path."""
+        """A path that leads to the opened file, even if its original path has changed."""
         return f"/proc/self/fd/{self.fd}"
 
     @property
     def path(self) -> str:
-        """Where it is now, without links."""
+        """The present path of the opened file, without links."""
         return os.readlink(self.name)
 
     def close(self) -> None:
@@ -73,22 +78,23 @@ class OpenPath:
 
 
 def open_path(path: str) -> OpenPath:
-    """What `path` leads to. Raises OSError."""
+    """Open the directory or file that `path` leads to. Raise OSError."""
     return OpenPath(os.open(path, NO_ACCESS))
 
 
 def bind(source: OpenPath, target: OpenPath) -> None:
-    """`target` shows `source`, with what is mounted in it. Raises OSError."""
+    """Mount `source` at `target`, together with the mounts in it. Raise OSError."""
     mount(source.name, target.name, "", BIND | RECURSIVE)
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2). Raises OSError."""
+    """Call mount(2). Raise OSError."""
     call_kernel("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))
 
 
 def call_kernel(name: str, *arguments: object) -> None:
-    """The C library's function of that name; of numbers and bytes. Raises OSError."""
+    """Call the C library's function of this name with numbers and bytes as arguments. Raise OSError if there is no such
+    function, or if it fails."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""A network of a process's own (Linux), in which it reaches itself alone."""
+"""A separate network for a process (Linux), in which it reaches only itself."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from worldsize.agent.posix import mounts
 
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
-"""Where only the loopback is left, libraries that go by the host's name would complain first."""
+"""Environment variables that name the loopback as the interface for Gloo and TensorPipe. If only the loopback is left,
+libraries that use the host's name would otherwise report an error first."""
 
 
 def cut_network() -> None:
-    """This process, of one thread, and what it starts reach themselves and each other, and nothing else. OSError."""
+    """Cut this process, which has one thread, and the processes that it starts off from all networks. They reach only
+    themselves and each other. Raise OSError."""
     mounts.unshare_namespaces(mounts.NEW_NET)
     import fcntl
     import socket

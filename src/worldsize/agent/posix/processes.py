@@ -1,12 +1,13 @@
-"""Process trees on POSIX: start a rank, signal its group, find and end what it left behind.
+"""Process trees on POSIX: functions that start a rank, signal its group, and find and end the processes that it left
+behind.
 
-Every rank leads a session of its own. The agent (and a local run's conductor) is a child subreaper: a process that
-leaves its group or session still becomes a child of this process when its parent ends, and can be found and ended.
+Every rank leads its own session. The agent (and a local run's conductor) is a child subreaper: a process that leaves
+its group or session still becomes a child of the agent when its parent ends, and can be found and ended.
 """
 
 from __future__ import annotations
 
-import _ctypes  # ctypes, which would only wrap it here, takes 2 ms of every start
+import _ctypes  # ctypes would only wrap it here, and takes 2 ms of every start
 import errno
 import os
 import signal
@@ -24,23 +25,24 @@ RESET_SIGNALS = (
     signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT,
     *NOTICES,
 )  # fmt: skip
-"""Signals that Python or the agent ignores or catches: a rank finds these as a login shell would leave them."""
+"""Signals that Python or the agent ignores or catches. They are reset for a rank to their state in a login shell."""
 
 TERMINAL = (3, 4, 5)
-"""Where the conductor and the agent of a plan with a `terminal` have the streams that its rank gets as 0, 1 and 2."""
+"""The descriptors at which the conductor and the agent of a plan with a `terminal` have the streams that its rank gets
+as 0, 1 and 2."""
 
 HELPER_OF = "WORLDSIZE_HELPER_OF"
-"""The variable of a helper's environment that holds the pid of the agent which started it."""
+"""The environment variable of a helper that contains the pid of the agent that started it."""
 
 
 def become_subreaper() -> None:
-    """Make orphaned descendants children of this process from now on (Linux; elsewhere nothing)."""
+    """Make orphaned descendants children of this process from now on (Linux). On other systems do nothing."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(number: int) -> None:
-    """Have the kernel send this process the signal when its parent, or the parent's thread that has forked it, ends
-    (Linux; elsewhere nothing); 0: no signal any more."""
+    """Request the kernel to send this process the signal `number` when its parent, or the thread of the parent that has
+    forked it, ends (Linux). On other systems do nothing. 0 withdraws the request."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -51,11 +53,11 @@ def _prctl(option: int, value: int) -> None:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> str:
-    """Return the path of `name` as a rank with this environment would find it.
+    """Return the path of the program `name` as a rank with this environment would find it.
 
-    Raises FileNotFoundError, or PermissionError for what is there and cannot be executed.
+    Raise FileNotFoundError if there is none; raise PermissionError if it exists and cannot be executed.
     """
-    # os.get_exec_path takes ten times as long: it sets Python's warnings aside for a PATH in bytes.
+    # os.get_exec_path takes ten times as long, because it suppresses Python's warnings about a PATH in bytes.
     directories = [""] if os.sep in name else environment.get("PATH", os.defpath).split(os.pathsep)
     refused: OSError = FileNotFoundError(errno.ENOENT, "no such file" if os.sep in name else "command not found")
     for directory in directories:
@@ -78,17 +80,17 @@ def spawn(
     terminal: bool = False,
     inherited: Mapping[int, int] = {},
 ) -> int:
-    """Start `program` in a session of its own, its stdout and stderr straight into `log`, its stdin the open file
-    `stdin` or nothing; return its pid.
+    """Start `program` in a new session. Its stdout and stderr go directly into `log`; its stdin is the open file
+    `stdin`, or empty. Return its pid.
 
-    No pipe stands between a rank and its file: nothing that this process does can block the rank, and its last words
-    arrive. The signals `held` do not reach it. `umask` is the program's, not the log's; None: this process's own. Where
-    it is given, no other thread of this process may make files meanwhile. `inherited`: open files of this process that
-    the program gets, by the numbers that they have there, greater than all that are open here. Raises OSError when the
-    program or the log cannot be opened.
+    There is no pipe between a rank and its file, so nothing that this process does can block the rank, and its last
+    output arrives. The signals `held` are blocked in the program. `umask` is the umask of the program, not of the log;
+    None means this process's own. If it is given, no other thread of this process may create files meanwhile.
+    `inherited` contains open files of this process that the program gets, with the numbers that they have there, which
+    are greater than all numbers that are open here. Raise OSError if the program or the log cannot be opened.
 
-    With `terminal` its streams are `TERMINAL`, there is no log, and it leads a process group in this process's session:
-    a terminal can make that the one in the foreground.
+    With `terminal` the program's streams are `TERMINAL`, there is no log, and the program leads a process group in this
+    process's session, so that a terminal can make this group its foreground group.
     """
     if terminal:
         actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(TERMINAL)]
@@ -129,7 +131,7 @@ def _spawn(
 
 
 def close_terminal_at_exec() -> None:
-    """Have no program that this process starts inherit `TERMINAL`, unless it is given it."""
+    """Prevent the programs that this process starts from inheriting `TERMINAL`, unless it is passed explicitly."""
     for file in TERMINAL:
         os.set_inheritable(file, False)
 
@@ -137,13 +139,14 @@ def close_terminal_at_exec() -> None:
 def spawn_helper(
     program: str, argv: Sequence[str], environment: Mapping[str, str], log: str, stdin: int | None = None
 ) -> int:
-    """Start a helper, a process of the agent beside the ranks, as `spawn` does. `is_helper` tells it from ranks."""
+    """Start a helper, a process of the agent next to the ranks, as `spawn` does. `is_helper` distinguishes it from
+    ranks."""
     return spawn(program, argv, {**environment, HELPER_OF: str(os.getpid())}, log, stdin=stdin)
 
 
 def is_helper(pid: int) -> bool:
-    """Return whether the process is one that this process has started with `spawn_helper`, or descends from one: its
-    environment says so, or that of a process between the two."""
+    """Return whether the process was started by this process with `spawn_helper`, or descends from such a process. The
+    environment of the process, or of a process between the two, shows it."""
     us = os.getpid()
     while pid not in (0, us):
         if variable(pid, HELPER_OF) == str(us):
@@ -154,8 +157,8 @@ def is_helper(pid: int) -> bool:
 
 
 def move_above_standard(file: int) -> int:
-    """Return the same open file by a number above the standard three: a number that is duplicated to itself would be
-    closed."""
+    """Return the same open file with a number above the standard three, because a number that is duplicated to itself
+    would be closed."""
     if file > 2:
         return file
     moved = move_above_standard(os.dup(file))
@@ -164,8 +167,8 @@ def move_above_standard(file: int) -> int:
 
 
 class CpuBinding:
-    """A context: what is started inside runs on `cpus` only; on all of this process's when empty. contextlib would take
-    0.4 ms of every start."""
+    """A context in which processes are started on `cpus` only; on all CPUs of this process if `cpus` is empty.
+    contextlib would take 0.4 ms of every start."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._cpus = cpus
@@ -182,12 +185,12 @@ class CpuBinding:
 
 
 def exit_code(status: int) -> int:
-    """Return a wait status as shells report it: the exit code, or 128+N for signal N."""
+    """Return the exit code for a wait status as shells report it: the exit code, or 128+N for signal N."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def reap() -> Iterator[tuple[int, int]]:
-    """Reap every child that has ended by now: (pid, exit code)."""
+    """Reap every child that has ended by now, and yield (pid, exit code)."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -199,7 +202,7 @@ def reap() -> Iterator[tuple[int, int]]:
 
 
 def has_ended(child: int) -> bool:
-    """Return whether a child has ended; it is left to be reaped."""
+    """Return whether a child has ended. It is not reaped."""
     fields = stat_fields(child)
     return fields is None or fields[0] in b"ZX"
 
@@ -222,7 +225,8 @@ def is_stopped(pid: int) -> bool:
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to the process group of `leader`, if any of it is left; continue it, so that TERM arrives."""
+    """Send a signal to the process group of `leader`, if any of it is left. Then continue the group, so that TERM
+    arrives."""
     for each in (number,) if number == signal.SIGKILL else (number, signal.SIGCONT):
         try:
             os.killpg(leader, each)
@@ -238,7 +242,8 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def children() -> list[int]:
-    """Return the living children of this process, adopted orphans included; zombies count until they are reaped."""
+    """Return the living children of this process, including adopted orphans. Zombies are included until they are
+    reaped."""
     return _children(os.getpid())
 
 
@@ -248,7 +253,7 @@ def descendants() -> list[int]:
 
 
 def trees(roots: Iterable[int]) -> list[int]:
-    """`roots` and all their descendants, parents before children."""
+    """Return `roots` and all their descendants, parents before children."""
     found: list[int] = []
     front = list(roots)
     while front:
@@ -258,8 +263,8 @@ def trees(roots: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of each of the process's threads. Only this process's own tree is read: there may be hundreds
-    of agents on a machine."""
+    """Return the children of each of the process's threads. Only this process's own tree is read, because there may be
+    hundreds of agents on a machine."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -277,7 +282,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _whole_file(path: str) -> bytes:
-    """Return a file of /proc, without a file object, which takes longer than the reading. Raises OSError."""
+    """Return the contents of a file of /proc. It is read without a file object, which would take longer than the
+    reading. Raise OSError."""
     with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as file:
         return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
 
@@ -293,17 +299,18 @@ def _children_by_parent(pid: int) -> list[int]:
 
 
 def stat_fields(pid: int) -> list[bytes] | None:
-    """Fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None for no such process."""
+    """Return the fields of /proc/PID/stat after the command: [state, ppid, pgrp, …]; None if there is no such
+    process."""
     return read_if_possible(f"/proc/{pid}/stat").rpartition(b") ")[2].split() or None
 
 
 def command_line(pid: int) -> tuple[str, ...]:
-    """Return the words of a process's command line; none for a process that has ended."""
+    """Return the words of a process's command line; none if the process has ended."""
     return tuple(_read(pid, "cmdline").split("\0")[:-1])
 
 
 def variable(pid: int, name: str) -> str:
-    """Return the value that an environment variable had when the process executed its program; "" where it cannot be
+    """Return the value that an environment variable had when the process executed its program; "" if it cannot be
     read."""
     values = _read(pid, "environ").split("\0")
     return next((value[len(name) + 1 :] for value in values if value.startswith(name + "=")), "")
@@ -314,19 +321,21 @@ def _read(pid: int, name: str) -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """When a living process started, in clock ticks since boot: with its pid, an identity. None for a dead one."""
+    """Return the time at which a living process started, in clock ticks since boot; None for a process that has ended.
+    The pid and the start time together identify a process."""
     fields = stat_fields(pid)
     return None if fields is None or fields[0] in b"ZX" else int(fields[19])
 
 
 def host_name() -> str:
-    """What `socket.gethostname()` returns; `socket` itself, whose constants become enums, takes 1 ms of every start."""
+    """Return the same as `socket.gethostname()`. The module `socket` makes enums of its constants, which takes 1 ms of
+    every start."""
     return os.uname().nodename
 
 
 def local_handle(pid: int, run_id: str, run_dir: str) -> dict[str, Any]:
-    """Return the native id of a run that the process `pid` of this machine is to start, or has started; the same
-    whichever process writes it."""
+    """Return the native id of a run that the process `pid` of this machine has started, or will start. It is the same
+    for every process that writes it."""
     return {
         "type": "local",
         "pid": pid,

@@ -1,4 +1,5 @@
-"""Signals as something to wait for: a file descriptor that becomes readable, and the signals that have come since."""
+"""Signals that a selector can wait for: a file descriptor that becomes readable, and the signals that have arrived
+since."""
 
 from __future__ import annotations
 
@@ -10,40 +11,41 @@ from collections.abc import Callable, Iterable
 from worldsize.common.atomic_files import read_if_possible
 
 STOP = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-"""Signals that ask for the end, with grace; asking again changes nothing, since launchers and users signal twice by
-accident."""
+"""Signals that request the end with a grace period. A repeated request changes nothing, since launchers and users
+signal twice by accident."""
 
 STOP_NOW = signal.SIGQUIT
-"""The signal that asks for the end at once."""
+"""The signal that requests the end at once."""
 
 NOTICES = (
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
 )  # fmt: skip
-"""What schedulers send to all processes of a step at once, or to its tasks alone, and mean for the ranks."""
+"""Signals that schedulers send to all processes of a step at once, or only to its tasks, and that are meant for the
+ranks."""
 
 _TRACKED = r"(?m)^(?:0:|[0-9]+:freezer):.*/job_[0-9]+/step_"
-"""The control group by which Slurm knows the processes of a step; in version 1, the freezer's."""
+"""The control group by which Slurm identifies the processes of a step; in version 1, the freezer's."""
 
 _CAUGHT_SIGNALS = STOP | {STOP_NOW, signal.SIGCHLD}
 
 
 def ignore_notices() -> None:
-    """Ignore the NOTICES, which then neither end nor stop this process or what it forks. What `processes.spawn` starts
-    finds them as if nobody had ignored them."""
+    """Ignore the NOTICES, so that they neither end nor stop this process or its forks. In programs that
+    `processes.spawn` starts, the NOTICES have their default effect."""
     for number in NOTICES:
         signal.signal(number, signal.SIG_IGN)
 
 
 def is_in_step_cgroup(groups: str = "/proc/self/cgroup") -> bool:
-    """Return whether Slurm sends the NOTICES to this process, a step's task, and not to what it starts: so it does with
-    control groups."""
+    """Return whether Slurm sends the NOTICES to this process, a task of a step, and not to the processes that it
+    starts. Slurm does so with control groups."""
     text = read_if_possible(groups).decode("utf-8", "replace")
     return "/job_" in text and re.search(_TRACKED, text) is not None
 
 
 def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
-    """Pass the NOTICES on to the processes `living`, where a scheduler sends them to this process alone: a batch
-    script's, where the agent stands in its place, and a task's."""
+    """Pass the NOTICES on to the processes `living`. Call this if a scheduler sends them to this process only: to a
+    batch script, in whose place the agent runs, or to a task."""
 
     def pass_on(number: int, _: object) -> None:
         for pid in list(living()):
@@ -57,8 +59,8 @@ def pass_on_notices(living: Callable[[], Iterable[int]]) -> None:
 
 
 class SignalPipe:
-    """Once it is made, the signals of `hold_signals` do not end this process: `take` returns them. They are held back
-    no longer."""
+    """A pipe that receives the signals of `hold_signals`. From its creation on these signals do not end this process,
+    and are no longer held back: `take` returns them."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -73,22 +75,22 @@ class SignalPipe:
         return self._reading
 
     def take(self) -> set[int]:
-        """Return the signals since the last call."""
+        """Return the signals that have arrived since the last call."""
         try:
             return set(os.read(self._reading, 1 << 16))
         except BlockingIOError:
             return set()
 
     def forget(self) -> None:
-        """Close the pipe in a forked child: it is the parent's."""
+        """Close the pipe in a forked child, because it belongs to the parent."""
         signal.set_wakeup_fd(-1)
         os.close(self._reading)
         os.close(self._writing)
 
 
 def hold_signals() -> Iterable[int]:
-    """Hold back the signals that a `SignalPipe` catches, here and in forked children, until `release_signals` or
-    `SignalPipe()`: none is lost.
+    """Hold back the signals that a `SignalPipe` catches, in this process and in forked children, until
+    `release_signals` or `SignalPipe()`. No signal is lost.
 
     Return the signals that were held back before.
     """
@@ -100,4 +102,4 @@ def release_signals() -> None:
 
 
 def _do_nothing(*_: object) -> None:
-    """A handler; the signal's number was written to the pipe before it is called."""
+    """Handle a signal by doing nothing. The signal's number was written to the pipe before this handler is called."""

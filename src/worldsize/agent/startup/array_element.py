@@ -1,7 +1,8 @@
-"""An element's run directory, made whole when it starts: its own directories, and its code linked from the array's.
+"""Completion of an element's run directory when the element starts: it gets its own directories, and its code is linked
+from the array's.
 
-So an array of hundreds of elements is submitted at once however large the code is, and each still has a working
-directory of its own.
+An array of hundreds of elements is therefore submitted at once, regardless of the size of the code, and each element
+still has its own working directory.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.run_paths import RunPaths
 
 _OWN = ("outputs", "logs")
-"""At the top of code/: links to the run's own directories."""
+"""Names at the top of code/ that are links to the run's own directories."""
 
 
 def complete_own_element(plan: Plan, element: RunPaths) -> None:
-    """Do what `complete_element` does for a run that is one of an array, and nothing for others. Raises OSError."""
+    """Complete the run directory as `complete_element` does if the run is an element of an array. Do nothing for other
+    runs. Raise OSError."""
     place = array_of(element)
     if place is None:
         return
@@ -34,8 +36,8 @@ def complete_own_element(plan: Plan, element: RunPaths) -> None:
 
 
 def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...] = ()) -> None:
-    """Make what the element's directory lacks; what is there already stays as it is. `without`: names of outputs that
-    are the array's alone, also while they are written. Raises OSError."""
+    """Create the files and directories that the element's directory lacks. Existing ones are left unchanged. `without`
+    names outputs that belong only to the array; their temporary files are skipped too. Raise OSError."""
     for directory in element.directories():
         os.makedirs(directory, exist_ok=True)
     _mirror(array.inrank, element.inrank, _link_file)
@@ -53,8 +55,9 @@ def complete_element(array: RunPaths, element: RunPaths, without: tuple[str, ...
 def _mirror(
     source: str, target: str, put: Callable[[str, str], None], is_skipped: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """Make in `target` what `source` holds: directories; links, which others may have made, as links; and files by
-    `put(source, target)`. `is_skipped` says by its name what of `source` itself is left out. Raises OSError."""
+    """Create the contents of `source` in `target`: directories as directories; links, which other users may have
+    created, as links; files by `put(source, target)`. `is_skipped` decides by its name whether an entry of `source`
+    itself is left out. Raise OSError."""
     with os.scandir(source) as entries:
         for entry in entries:
             if is_skipped(entry.name):
@@ -70,7 +73,7 @@ def _mirror(
 
 
 def _link(target: str, path: str) -> None:
-    """Make a symbolic link, unless something has the name already."""
+    """Create a symbolic link at `path`, unless the name exists already."""
     try:
         os.symlink(target, path)
     except FileExistsError:
@@ -78,7 +81,8 @@ def _link(target: str, path: str) -> None:
 
 
 def _link_file(source: str, path: str) -> None:
-    """Make the target the same file as the source, where the file system has links; else a copy."""
+    """Create a hard link to `source` at `path`, or a copy if the file system has no links. Do nothing if the name
+    exists."""
     try:
         os.link(source, path)
     except FileExistsError:
@@ -88,7 +92,7 @@ def _link_file(source: str, path: str) -> None:
 
 
 def _copy(source: str, path: str) -> None:
-    """Make a file of the element's own, since its job writes to it."""
+    """Copy the file, so that the element has its own, since its job writes to it. Do nothing if the name exists."""
     if not os.path.lexists(path):
         import shutil
 

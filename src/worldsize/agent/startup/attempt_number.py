@@ -1,5 +1,5 @@
-"""Which attempt an agent begins, where a scheduler starts a run again and does not report how often it has; and where
-it begins none, since others may have prepared it.
+"""The choice of the attempt that an agent begins, for schedulers that start a run again and do not report how often. An
+agent refuses an attempt whose directories other users may have prepared.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,10 +23,10 @@ _OVER = 60.0
 
 
 def choose_attempt(plan: Plan, paths: RunPaths, node_rank: int, least: str) -> tuple[Plan, RunPaths]:
-    """Return the plan and the paths of the attempt that this node is to begin: the first, from `least` on where that is
-    a number, that is new to this node and is not over.
+    """Return the plan and the paths of the attempt that this node begins. It is the first attempt that is new to this
+    node and is not over, starting from the latest attempt, or from `least` if that is a greater number.
 
-    Raises RunFailed for a run that has ended: it is not started again.
+    Raise RunFailed if the run has ended, because it is not started again.
     """
     attempt = max(parse_digits(least) or 0, latest_attempt(paths).attempt)
     while _was_begun(RunPaths(paths.root, attempt), node_rank):
@@ -51,8 +51,9 @@ def _was_begun(paths: RunPaths, node_rank: int) -> bool:
 
 
 def require_own_attempt(paths: RunPaths) -> None:
-    """UsageError for an attempt whose directories, unlike the run's own, belong to somebody else, or are open to
-    others: what lies there decides where this agent connects to, and what it starts."""
+    """Check that the directories of the attempt belong to the owner of the run, to this user or to root. Raise
+    UsageError if one does not, or if other users may write to it and not to the run's directory. The files in these
+    directories determine which processes this agent connects to, and what it starts."""
     run = os.lstat(paths.root)
     for path in (paths.attempt_dir, paths.events_dir, paths.logs_dir, paths.exit_dir, paths.errors_dir):
         status = os.lstat(path)

@@ -1,5 +1,5 @@
-"""What a batch script does elsewhere, before the nodes meet: check that the run may start at all, and execute its
-setup.
+"""Preparation before the nodes meet, for clusters without a batch script: the check that the run may start at all, and
+the execution of its setup.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -32,9 +32,9 @@ _PAUSE = 0.25
 
 
 def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Check what the run waits for, execute its setup, and return the environment for the ranks. RunFailed where they
-    are not to start: once the exit record is written, or without one where another directory has the run's name by
-    now."""
+    """Check the runs that this run waits for, execute its setup, and return the environment for the ranks. Raise
+    RunFailed if the ranks must not start. The exit record is written before, except if the run's directory has been
+    removed or replaced by another."""
     why = unmet_dependency(paths)
     if why:
         raise _record_unstarted(plan, paths, node_rank, f"it waited for {why}", Reason.DEPENDENCY, 1)
@@ -62,10 +62,11 @@ def run_prerequisites(plan: Plan, paths: RunPaths, node_rank: int, environ: Mapp
 
 
 def unmet_dependency(paths: RunPaths) -> str:
-    """Which run that this one waits for has not SUCCEEDED, in words; "" where all have, or may end as they like.
+    """Return a text about the first run that this one waits for and that has not SUCCEEDED; "" if all have, or if any
+    end is accepted.
 
-    These runs are over: whatever started this agent has waited for that. Their records may become visible here some
-    seconds later.
+    These runs are over, because the scheduler that started this agent has waited for them. Their records may become
+    visible here some seconds later.
     """
     place = array_of(paths)
     listed = read_after(place[0] if place else paths.root)
@@ -82,8 +83,8 @@ def unmet_dependency(paths: RunPaths) -> str:
 
 
 def _state(root: str, waiting: str) -> str | None:
-    """Return the final state that a run's result tells, else its exit records; None as long as they tell none, and
-    where the directory is another user's than that of the run that waits."""
+    """Return the final state of a run, from its result, else from its exit records. Return None while they do not
+    contain it, and if the directory has another owner than that of the run that waits."""
     if not has_same_owner(root, waiting):
         return None
     try:

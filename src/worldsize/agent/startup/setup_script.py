@@ -1,4 +1,4 @@
-"""The environment that a run's setup leaves behind, where no batch script executes its lines."""
+"""The environment that a run's setup leaves behind, for runs without a batch script that executes the setup's lines."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PAUSE = 0.02
 def environment_after_setup(
     plan: Plan, paths: RunPaths, environ: Mapping[str, str], stopped: Callable[[], bool], node_rank: int = 0
 ) -> dict[str, str] | None:
-    """Execute the plan's setup; return `environ` as that leaves it, None once `stopped()`. What the lines print goes to
-    batch.log, on a node other than the first to batch-NNNN.log.
+    """Execute the plan's setup. Return `environ` as the setup leaves it; None once `stopped()` is true. The output of
+    the lines goes to batch.log, on a node other than the first to batch-NNNN.log.
 
-    Raises OSError; RunFailed, which says which line failed, and has its exit code.
+    Raise OSError; raise RunFailed, with the line that failed and its exit code, if the setup fails.
     """
     import subprocess
 
@@ -52,7 +52,7 @@ def environment_after_setup(
             time.sleep(_PAUSE)
         code = child.returncode if child.returncode >= 0 else 128 - child.returncode
         if code:
-            if stopped():  # by a signal that was sent to the setup's processes too
+            if stopped():  # by a signal that was also sent to the setup's processes
                 return None
             raise RunFailed(_failure_text(printed, code), code)
         found.seek(0)
@@ -64,8 +64,8 @@ def environment_after_setup(
 
 
 def _open_unnamed_file() -> BufferedRandom:
-    """Open a file without a name: an environment has secrets in it, and a run's directory may be open to a group. Its
-    number is one that setup lines do not use for files of their own."""
+    """Open a file without a name, because an environment contains secrets, and a run's directory may be open to a
+    group. The file's number is one that setup lines do not use for their own files."""
     import fcntl
 
     with Descriptor(open_unnamed_file("environment")) as made:

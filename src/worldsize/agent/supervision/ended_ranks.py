@@ -26,7 +26,7 @@ _TERM_CODE = 143
 
 
 class EndedRanks:
-    """The failures of one node's ranks. `hosts`: the names of all nodes, once they are known."""
+    """The failures of one node's ranks. `hosts` are the names of all nodes, once they are known."""
 
     def __init__(self, plan: Plan, paths: RunPaths, node_rank: int) -> None:
         self.hosts: Sequence[str] = ()
@@ -37,28 +37,30 @@ class EndedRanks:
         self._oom_kills = oom_kills()
 
     def failures(self, ended: EndedProcess, before: float | None = None) -> list[Failure]:
-        """Return the failure of each of the process's ranks; for a launcher, which stands for several, those that it
-        reports.
+        """Return the failure of each of the process's ranks. For the process of a launcher, which represents several
+        ranks, return the failures that the launcher reports.
 
-        `before` (Unix seconds): only those that failed by themselves earlier, by the times of their exceptions.
+        With `before` (Unix seconds), return only the failures of ranks that failed by themselves before that time, by
+        the times of their exceptions.
         """
         if before is None:
             return self._failures(ended)
         if self._plan.batch is None:
             if not any(self._errors(ended)):
-                return []  # as for nearly all of many ranks that were told to end
+                return []  # the usual case for ranks that were stopped
             ended = ended._replace(code=code_after_exception(ended.code))
         return [failure for failure in self._failures(ended) if failure.time < before]
 
     def warnings(self, ranks: tuple[RankExit, ...], leftovers: Sequence[Leftover]) -> tuple[RunWarning, ...]:
-        """The warnings about a node all of whose processes have ended, as `ranks`, without a failure of the run."""
+        """Return the warnings about a node whose processes have all ended, as `ranks` state, without a failure of the
+        run."""
         if not leftovers and self._plan.batch is None and not has_errors(self._paths):
             return ()
         from worldsize.agent.supervision.warnings import node_warnings
 
         try:
             return node_warnings(self._plan, self._paths, ranks, leftovers)
-        except PARSE_ERRORS:  # the run's own programs may write where the records are that these are made of
+        except PARSE_ERRORS:  # the run's own programs may write to the records that warnings are made of
             return ()
 
     def _errors(self, ended: EndedProcess) -> list[dict[str, Any] | None]:
@@ -72,16 +74,17 @@ class EndedRanks:
         return [self._with_full_disk_reason(failure) for failure in found]
 
     def _with_full_disk_reason(self, failure: Failure) -> Failure:
-        """Return the failure, with a full disk as its reason where that may be behind it. A script's TERM counts: it
-        may be srun's, whose words about the task that failed first found no room either."""
+        """Return the failure with a full disk as its reason if the disk is full and may have caused it. A batch script
+        that ended by TERM counts: the TERM may come from srun, whose message about the first failed task found no room
+        either."""
         ended = failure.reason == Reason.EXIT_CODE or (self._plan.batch is not None and failure.code == _TERM_CODE)
         full = ended and is_disk_full(self._paths.root)
         return with_storage_reason(failure, self._paths.root) if full else failure
 
 
 def _may_be_of_own_group() -> bool:
-    """Return whether a process of this one's control group may be among those that the kernel has killed: the machine's
-    count holds those of all users."""
-    from worldsize.agent.machine.control_groups import memory_kills  # most runs lose nobody so
+    """Return whether a process of this process's control group may be among those that the kernel has killed. The
+    machine's count includes the processes of all users."""
+    from worldsize.agent.machine.control_groups import memory_kills  # few runs need it
 
     return memory_kills() != 0

@@ -1,4 +1,5 @@
-"""When the watch begins over a run that may hang while all its ranks are alive. The watching is in the wing `hangs`."""
+"""The watch over a run that may hang while all its ranks are alive. This module decides when the watch begins; the wing
+`hangs` performs it."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from worldsize.state.records import Reason
 
 _OBSERVER = "wings.hangs.agent.observer"
 _LONGEST_WAIT = 5.0
-"""Seconds after the ranks' start until the first look: a run that is over before pays nothing."""
+"""Maximum number of seconds between the ranks' start and the first check. A run that ends before has no cost."""
 
 _SHARE = 0.25
-"""The same as a share of the limit; the shorter of the two counts."""
+"""Maximum wait until the first check, as a share of the watchdog timeout. The shorter of the two waits counts."""
 
 
 class HangWatch:
-    """One node's part of the watch. No method raises. `part`: what is due by the clock."""
+    """The watch on one node. No method raises. `part` is the part that acts by the clock."""
 
     def __init__(self, ranks: RankProcesses, peers: Peers, recorder: NodeRecorder, end: RunEnd) -> None:
         self.part = Part(self._deadline, self._tick)
@@ -38,13 +39,14 @@ class HangWatch:
         self._observer: Any = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: int) -> None:
-        """Have the watch begin later, if the job wants one. To be called when the ranks have been started."""
+        """Plan the begin of the watch, if the job has a watchdog timeout. Call this when the ranks have been
+        started."""
         if plan.watchdog_timeout:
             self._given = plan, paths, node
             self._first_at = time.monotonic() + min(_LONGEST_WAIT, _SHARE * plan.watchdog_timeout)
 
     def finish(self) -> None:
-        """End the programs of the watch. To be called once, when the ranks have ended."""
+        """Terminate the programs of the watch. Call this once, when the ranks have ended."""
         observer, self._observer, self._first_at = self._observer, None, None
         if observer is not None:
             self._guard(observer.close)
@@ -53,7 +55,7 @@ class HangWatch:
         return self._first_at if self._observer is None else self._observer.part.deadline()
 
     def _tick(self, now: float) -> None:
-        if self._end.verdict is not None:  # what ranks say as they are ended is no sign of life
+        if self._end.verdict is not None:  # output of ranks that are being ended is no sign of life
             return self.finish()
         if self._observer is not None:
             return self._guard(lambda: self._observer.part.tick(now))
@@ -74,9 +76,9 @@ class HangWatch:
         self._end.decide(failure_verdict(verdict.HANG, Reason.HANG, why, code=verdict.TIMEOUT_CODE), time.monotonic())
 
     def _guard(self, act: Any) -> None:
-        """Call `act`; an error ends the watch, and not the run."""
+        """Call `act`. An exception ends the watch, not the run."""
         try:
             act()
-        except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
+        except Exception as error:  # noqa: BLE001  # no process, or no file of the agent: the run continues
             note(f"the watchdog has failed, and no longer detects hangs: {error}")
             self.finish()

@@ -1,5 +1,5 @@
-"""The message that a node sends the others at regular times, and what it checks then: the others' silence, the disk, a
-standstill."""
+"""The heartbeat: the message that a node sends the other nodes at regular times, and the checks that it performs then:
+the silence of other nodes, the disk, a standstill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Heartbeat:
 
     every  seconds from one beat to the next: a fraction of the time after which a silent node counts as lost, or idle
            ranks as hanging, whichever is shorter
-    part   what is due by the clock; to be ticked with the supervisor's other parts
+    part   the part that acts by the clock, to be ticked with the supervisor's other parts
     """
 
     def __init__(

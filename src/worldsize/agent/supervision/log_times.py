@@ -1,7 +1,7 @@
-"""The times of lines in the ranks' logs: a file beside each log records the log's size over time.
+"""The times of lines in the ranks' logs: a file next to each log records the log's size over time.
 
-The ranks write their logs themselves, without the agent between them and their files, so the agent can only see how far
-a log has grown. A thread looks at the logs, so that a slow file server does not delay the agent's loop.
+The ranks write their logs themselves, without the agent between them and their files. The agent can therefore only see
+how far a log has grown. A thread checks the logs, so that a slow file server does not delay the agent's loop.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from threading import Event, Thread
 
 EVERY = 1.0
-"""Seconds from one look to the next, to which the times are exact."""
+"""Seconds from one check to the next, which is the precision of the times."""
 
 _LAST_LOOK = 0.5
-"""Seconds that the agent waits for the last look, even where the file server does not answer."""
+"""Maximum number of seconds that the agent waits for the last check, even if the file server does not respond."""
 
 
 class LogTimesWriter:
-    """Writes a line `BYTES SECONDS` when the size of a log has changed: the new size, and the Unix time at which it was
-    read. A log that does not grow adds nothing."""
+    """The writer of a line `BYTES SECONDS` when the size of a log has changed: the new size, and the Unix time at which
+    it was read. It writes nothing for a log whose size has not changed."""
 
     def __init__(self, paths: RunPaths, ranks: Iterable[int]) -> None:
         self._files = [(paths.rank_log(rank), paths.rank_times(rank)) for rank in ranks]
         self._sizes = [0] * len(self._files)
 
     def write(self, now: float) -> None:
-        """Write the entries of `now`. OSError where the disk is full, or the run is removed."""
+        """Write the entries for the time `now`. Raise OSError if the disk is full, or if the run has been removed."""
         for i, (log, times) in enumerate(self._files):
             try:
                 size = os.stat(log).st_size
@@ -49,7 +49,7 @@ class LogTimesWriter:
 
 
 class LogTimes:
-    """The times of one node's logs. Nothing of it raises. `part`: what is due by the clock."""
+    """The times of one node's logs. No method raises. `part` is the part that acts by the clock."""
 
     def __init__(self) -> None:
         self.part = Part(lambda: self._start_at, self._start)
@@ -59,14 +59,14 @@ class LogTimes:
         self._ending: Event | None = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan) -> None:
-        """Plan the first look for one second from now; a run that ends before has one look, at its end. To be called
-        when the ranks have been started."""
+        """Plan the first check for one second from now. The logs of a run that ends before are checked once, at its
+        end. Call this when the ranks have been started."""
         nodes = (node,) if plan.batch is None else plan.nodes
         self._writer = LogTimesWriter(paths, [rank.rank for each in nodes for rank in each.ranks])
         self._start_at = time.monotonic() + EVERY
 
     def finish(self) -> None:
-        """Write the last entries. To be called once, when the ranks have ended."""
+        """Write the last entries. Call this once, when the ranks have ended."""
         self._start_at = None
         if self._thread is not None and self._ending is not None:
             self._ending.set()
@@ -84,12 +84,13 @@ class LogTimes:
         thread = Thread(target=lambda: self._run(ending), daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread is to be had
+        except RuntimeError:  # no thread is available
             return
         self._thread = thread
 
     def _run(self, ending: Event) -> None:
-        """What the thread does. Signals are the main thread's."""
+        """Write the entries in the thread until `ending` is set. All signals are blocked here, because the main thread
+        handles them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._write()
         while not ending.wait(EVERY):
@@ -101,4 +102,4 @@ class LogTimes:
         try:
             self._writer.write(time.time())
         except OSError:
-            pass  # the disk is full, or the run was removed: others say so
+            pass  # the disk is full, or the run was removed: other parts report it

@@ -1,5 +1,6 @@
-"""What a node does before its ranks start: it gets its own disk ready, and is checked. Each preparation is a wing's,
-found by its name. They follow one another: the next one begins once all nodes are done with the one before."""
+"""The preparations of a node before its ranks start: its own disk is made ready, and the node is checked. Each
+preparation is implemented by a wing, which is found by its name. The preparations run one after another. The next one
+begins once all nodes have completed the one before."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from worldsize.state.records import Failure
 
 
 class NodePreparation(Protocol):
-    """A preparation under way, for a selector: `acknowledge` is to be called whenever it is readable. It is over once
-    it is `ready`, or `failure` says why it never will be. One that is `ready` from the start is never readable."""
+    """A preparation in progress, for a selector: `acknowledge` must be called whenever it is readable. It is over once
+    `ready` is true, or once `failure` contains the reason why it never will be. A preparation that is `ready` from the
+    start is never readable."""
 
     failure: Failure | None
     ready: bool
@@ -26,27 +28,27 @@ class NodePreparation(Protocol):
     def fileno(self) -> int: ...
 
     def acknowledge(self) -> None:
-        """Take in what made it readable."""
+        """Process the input that made it readable."""
 
     def deadline(self) -> float | None:
-        """When `tick` has something to do, in seconds of the monotonic clock; None for never."""
+        """Return the time of the next action of `tick`, in seconds of the monotonic clock; None if there is none."""
 
     def tick(self, now: float) -> None:
-        """Do what is due by the clock."""
+        """Perform the action that is due at the time `now`."""
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch with what is different on this node now, once it is ready."""
+        """Return the launch, changed by this preparation for this node. Call this once the preparation is ready."""
 
     def stop(self) -> Iterable[int]:
-        """End what is left of it, but for what the launch has from it, ready or not, without waiting; return the
-        processes that may stay for a while."""
+        """Stop the rest of the preparation, ready or not, without waiting. Keep the parts that the launch uses. Return
+        the processes that may continue for a while."""
 
     def close(self) -> None:
-        """Leave nothing behind, or only what others still need."""
+        """Remove everything that the preparation has created, except for what others still need."""
 
 
 class _Kind(NamedTuple):
-    """A kind of preparation: a module with `Preparation(launch, peers)`, which begins at once and makes a
+    """A kind of preparation: a module whose `Preparation(launch, peers)` begins at once and returns a
     NodePreparation."""
 
     module: str
@@ -63,12 +65,12 @@ _KINDS = (
 
 
 class NodePreparations:
-    """The preparations of one node, one after the other.
+    """The preparations of one node, one after another.
 
-    launch   what the ranks are to be started from, as the preparations that are over have left it
-    failure  why a preparation cannot be done, or None
-    ready    whether all are done, on all nodes
-    part     what is due by the clock
+    launch   the launch of the ranks, as changed by the completed preparations
+    failure  the reason why a preparation cannot be done, or None
+    ready    whether all preparations are done, on all nodes
+    part     the part that acts by the clock
     """
 
     def __init__(
@@ -79,7 +81,8 @@ class NodePreparations:
         recorder: NodeRecorder,
         spared: set[int],
     ) -> None:
-        """`spared`: gets the processes that may be left for a while, because they wait for a dead file server."""
+        """Collect the preparations that apply to the plan, without beginning them. The processes that may be left for a
+        while, because they wait for a dead file server, are added to `spared`."""
         self.launch = launch
         self.failure: Failure | None = None
         self.ready = False
@@ -94,7 +97,8 @@ class NodePreparations:
         self.part = Part(self._deadline, self._tick)
 
     def advance(self) -> None:
-        """Begin what is due, and finish what is ready. ConfigError where this installation cannot do it."""
+        """Begin the preparations that are due, and finish those that are ready. Raise ConfigError if this installation
+        does not support one."""
         while not self.ready:
             if self._current is not None:
                 self.failure = self._current.failure
@@ -125,7 +129,7 @@ class NodePreparations:
             self._current.tick(now)
 
     def stop(self) -> None:
-        """End what is under way, and what waits for ranks that will not start."""
+        """Stop the current preparation, and the process that waits to fork ranks, because the ranks will not start."""
         self._due = []
         if self._current is not None:
             self._end_current()
@@ -146,6 +150,6 @@ class NodePreparations:
 
 
 def remember_own_directory(base: str, environ: Mapping[str, str]) -> None:
-    """Find this user's directory on the disks of this machine, before each virtual node has disks of its own.
-    ConfigError where this installation cannot do it."""
+    """Find this user's directory on the disks of this machine, before each virtual node has its own disks. Raise
+    ConfigError if this installation does not support it."""
     load_module("wings.provisioning.agent.directory", _DISK).remember_own_directory(base, environ)

@@ -1,5 +1,5 @@
-"""What a node's agent has observed beside its ranks, once they have run for a moment: what they use, and what the node
-is made of. When that begins and ends is decided here; the observing itself is wings'."""
+"""Observation of a node and its ranks, once the ranks have run for a moment: the resources that the ranks use, and the
+hardware and software of the node. This module decides when the observation begins and ends; wings perform it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from worldsize.plan.plan import NodePlan, Plan
 from worldsize.plan.run_paths import RunPaths
 
 FIRST_SAMPLE, FIRST_SAMPLE_PER_AGENT = 2.0, 0.5
-"""Seconds after the ranks' start until what they use is sampled for the first time: at least, and for each agent that
-shares the machine. A run that is over before pays nothing."""
+"""Seconds after the ranks' start until the first sample: the minimum, and the seconds for each agent that shares the
+machine. A run that ends before has no cost."""
 
 DELAY = 0.5
-"""Seconds after the ranks' start until the node is looked at: a run that is over before pays nothing."""
+"""Seconds after the ranks' start until the node facts are recorded. A run that ends before has no cost."""
 
 _SAMPLER, _FACTS = "wings.metrics.agent.sampler", "wings.facts.agent.helper"
 
 
 class RankObservers:
-    """The observers of one node's ranks, and the job's services. Nothing of them raises. `parts`: what is due by the
-    clock."""
+    """The observers of one node's ranks, and the job's services. No method raises. `parts` are the parts that act by
+    the clock."""
 
     def __init__(self, ranks: RankProcesses, recorder: NodeRecorder) -> None:
         self._sampling, self._facts = RankSampling(ranks), NodeFactsHelper(ranks)
@@ -39,8 +39,9 @@ class RankObservers:
     def plan(
         self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int, local: bool
     ) -> None:
-        """Have them begin later. `agents`: how many of the run's agents share this machine; `local`: all of them do,
-        and the first one tells for all what the nodes are made of. To be called when the ranks have been started."""
+        """Plan the begin of the observers. `agents` is the number of the run's agents that share this machine. `local`
+        means that all of them do; then the first agent records the node facts for all nodes. Call this when the ranks
+        have been started."""
         self._log_times.plan_first(plan, paths, node)
         if plan.metrics:
             self._sampling.plan_first(plan, paths, node, environ, agents)
@@ -51,7 +52,8 @@ class RankObservers:
             self._facts.plan_start(plan, paths, [each.node_rank for each in told], environ)
 
     def finish(self) -> None:
-        """Have the last sample written, and end what belongs to them. To be called once, when the ranks have ended."""
+        """Write the last sample, and stop the observers and their processes. Call this once, when the ranks have
+        ended."""
         self._log_times.finish()
         self._services.finish()
         self._sampling.finish()
@@ -59,8 +61,8 @@ class RankObservers:
 
 
 class RankSampling:
-    """The sampling of what a node's ranks use, by a wing, which is loaded when the first sample is due. Nothing of it
-    raises. `part`: what is due by the clock."""
+    """The sampling of the resources that a node's ranks use, by a wing that is loaded when the first sample is due. No
+    method raises. `part` is the part that acts by the clock."""
 
     def __init__(self, ranks: RankProcesses) -> None:
         self.part = Part(self._deadline, self._begin)
@@ -71,8 +73,8 @@ class RankSampling:
         self._sampler: Any = None
 
     def plan_first(self, plan: Plan, paths: RunPaths, node: NodePlan, environ: Mapping[str, str], agents: int) -> None:
-        """Have sampling begin later, where the ranks still live then. `agents`: how many of the run's agents share this
-        machine. To be called when the ranks have been started."""
+        """Plan the begin of the sampling, for the case that the ranks still live then. `agents` is the number of the
+        run's agents that share this machine. Call this when the ranks have been started."""
         self._given = plan, paths, node, self._ranks, environ, agents
         self._started = time.monotonic()
         self._first_at = self._started + max(FIRST_SAMPLE, FIRST_SAMPLE_PER_AGENT * agents)
@@ -90,18 +92,18 @@ class RankSampling:
             from worldsize.registry import load_module  # many runs are over by now
 
             self._sampler = load_module(_SAMPLER, "sampling").Sampler(*self._given, now - self._started)
-        except Exception as error:  # noqa: BLE001  # no thread is to be had, or no file of the agent's: the run goes on
+        except Exception as error:  # noqa: BLE001  # no thread, or no file of the agent: the run continues
             note(f"the ranks' resource use is not sampled: {error}")
 
     def finish(self) -> None:
-        """Have the last sample written. To be called once, when the ranks have ended."""
+        """Write the last sample. Call this once, when the ranks have ended."""
         if self._sampler is not None:
             self._sampler.finish()
 
 
 class NodeFactsHelper:
-    """The process that writes what a node is made of, once in an attempt, while ranks run. Nothing of it raises, and
-    nobody waits for it. `part`: what is due by the clock."""
+    """The process that records the hardware and software of a node, once in an attempt, while ranks run. No method
+    raises, and the agent does not wait for the process. `part` is the part that acts by the clock."""
 
     def __init__(self, ranks: RankProcesses) -> None:
         self.part = Part(self._deadline, self._begin)
@@ -111,8 +113,9 @@ class NodeFactsHelper:
         self._pid = 0
 
     def plan_start(self, plan: Plan, paths: RunPaths, nodes: Sequence[int], environ: Mapping[str, str]) -> None:
-        """Have it start later, where ranks still live then. `nodes`: those that are this machine, and whose agents
-        leave it to this one. To be called when the ranks have been started."""
+        """Plan the start of the process, for the case that ranks still live then. `nodes` are the nodes on this machine
+        that the process records, including those whose agents leave it to this one. Call this when the ranks have been
+        started."""
         self._given = plan, paths, nodes, environ
         self._start_at = time.monotonic() + DELAY
 
@@ -134,11 +137,11 @@ class NodeFactsHelper:
                 plan, paths, nodes, environ = self._given
                 self._pid = helper.start_helper(plan, paths, nodes, running[0], environ)
                 self._ranks.spared.add(self._pid)
-        except Exception as error:  # noqa: BLE001  # no process is to be had, or no file of the agent's: the run goes on
+        except Exception as error:  # noqa: BLE001  # no process, or no file of the agent: the run continues
             note(f"the node's hardware is not recorded: {error}")
 
     def finish(self) -> None:
-        """End the process, if it still lives, without waiting: what it asks may hang. To be called once, when the ranks
-        have ended."""
+        """Kill the process, if it still lives, without waiting for it, because the programs that it queries may hang.
+        Call this once, when the ranks have ended."""
         if self._pid in self._ranks.spared:
             processes.signal_process(self._pid, signal.SIGKILL)

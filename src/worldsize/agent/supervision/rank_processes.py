@@ -18,21 +18,25 @@ from worldsize.errors import PlanError
 from worldsize.state.records import Failure, RankExit, Reason
 
 _SESSION = 3
-"""Among the fields of proc(5)'s stat behind the command."""
+"""The index of the session id among the fields of `processes.stat_fields` (proc(5), stat, after the command)."""
 
 
 class Leftover(NamedTuple):
-    """A process that outlived the ranks, and that the agent ended: its command line, and the rank that it belonged
-    to."""
+    """A process that outlived the ranks and that the agent ended. `words` is its command line, and `rank` the rank that
+    it belonged to; None if that is not known."""
 
     words: tuple[str, ...]
     rank: int | None
 
 
 class RankProcesses:
-    """The processes of one node's ranks. `exits` holds an entry for each rank that has ended, or could not be started;
-    `leftovers` the processes that they left and the agent had to end; `spared` are other children of this process,
-    which are not waited for: a killed process that waits for a dead file server does not end."""
+    """The processes of one node's ranks.
+
+    exits      an entry for each rank that has ended, or could not be started
+    leftovers  the processes that the ranks left behind and the agent had to end
+    spared     other children of this process that are not waited for: a killed process that waits for a dead file
+               server does not end
+    """
 
     def __init__(self) -> None:
         self.exits: list[RankExit] = []
@@ -45,7 +49,8 @@ class RankProcesses:
         self._signalled: set[int] = set()
         self._killed = False
         self._servers: set[int] = set()
-        """Processes that serve the ranks of a framework, on a run's only node: nobody needs them once the ranks end."""
+        """Processes that serve the ranks of a framework, on a run's only node. They are not needed once the ranks have
+        ended."""
 
     def __bool__(self) -> bool:
         return bool(self._running)
@@ -56,19 +61,19 @@ class RankProcesses:
 
     @property
     def pids(self) -> Collection[int]:
-        """The processes that have been started for ranks, those that have ended too."""
+        """The processes that have been started for ranks, including those that have ended."""
         return self._pids
 
     def pids_and_cpus(self) -> dict[str, dict[int, Any]]:
-        """Return the process of each rank, and its CPUs where it is bound; for a launcher, the first rank stands for
-        all."""
+        """Return the pid of each rank's process, and its CPUs if it is bound. The process of a launcher is listed under
+        its first rank."""
         pids = {process.ranks[0]: pid for pid, process in self._running.items()}
         cpus = {process.ranks[0]: process.cpus for process in self._running.values() if process.cpus}
         return {"pids": pids, "cpus": cpus} if cpus else {"pids": pids}
 
     def start_all(self, launch: NodeLaunch) -> Failure | None:
-        """Start the node's ranks, in the code; return the failure of the first that cannot be started. Nothing is left
-        of what they were to be forked from."""
+        """Start the node's ranks in the code directory. Return the failure of the first rank that cannot be started;
+        None if all were started. The process from which ranks are forked is closed in any case."""
         try:
             return self._start_all(launch)
         finally:
@@ -99,7 +104,7 @@ class RankProcesses:
         return None
 
     def _fork(self, forks: RankForks, ranks: Sequence[Process]) -> bool:
-        """Fork the ranks; return whether that could be done."""
+        """Fork the ranks. Return whether they were forked."""
         pids, now = forks.start(ranks), time.time()
         for pid, process in zip(pids, ranks):
             self._add(pid, process, now)
@@ -112,8 +117,8 @@ class RankProcesses:
         self._started[pid] = started
 
     def _start(self, process: Process, umask: int | None) -> None:
-        """Start one process. Raises OSError where it cannot be started: FileNotFoundError for 127, anything else for
-        126."""
+        """Start one process. Raise OSError if it cannot be started: FileNotFoundError for exit code 127, any other
+        OSError for 126."""
         now = time.time()
         try:
             program = processes.find_program(process.argv[0], process.environment)
@@ -134,13 +139,14 @@ class RankProcesses:
         self._add(pid, process, now)
 
     def terminate(self) -> None:
-        """Send TERM to each rank's whole group, and wake the group if it was stopped."""
+        """Send TERM to each rank's whole group, and continue the group if it was stopped."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send KILL to each rank's group, which is nearly everything and found at once. To be called again as long as a
-        rank lives: then it ends all descendants of the agent, whatever group or session they have moved to."""
+        """Send KILL to each rank's group, which contains nearly all processes and is found at once. Call this again
+        while a rank lives: further calls kill all descendants of the agent, including those that have moved to another
+        group or session."""
         for pid in self._running:
             processes.signal_group(pid, signal.SIGKILL)
         if self._killed:
@@ -149,7 +155,8 @@ class RankProcesses:
         self._killed = True
 
     def reap(self, stopped: bool) -> list[EndedProcess]:
-        """Return the processes that have ended since the last call. `stopped`: the agent had told them to end."""
+        """Return the processes that have ended since the last call. `stopped` means that the agent had already stopped
+        them."""
         now = time.time()
         ended = []
         for pid, code in processes.reap():
@@ -166,9 +173,11 @@ class RankProcesses:
         return ended
 
     def end_leftovers(self, now: float, at_once: bool, patience: float) -> bool:
-        """End what the ranks left, once no rank lives: TERM first, KILL if `at_once`. Return whether nothing is left.
+        """End the processes that the ranks left behind, once no rank lives: by TERM first, by KILL if `at_once`. Return
+        whether nothing is left.
 
-        `patience`: seconds that each process has to end by itself, as helpers do once they see that a rank is gone.
+        `patience` is the number of seconds that each process has to end by itself, as helpers do once they see that a
+        rank is gone.
         """
         found_processes = processes.descendants() if at_once else processes.children()
         left = [pid for pid in found_processes if pid not in self.spared] if self.spared else found_processes
@@ -188,8 +197,8 @@ class RankProcesses:
 
 
 def leftover_of(pid: int, started: Mapping[int, Sequence[int]]) -> Leftover | None:
-    """Return the process as a rank's leftover; None for one that has ended, and for a helper of the agent's. `started`:
-    the ranks of each process that the agent has started: each leads a session."""
+    """Return the process as a rank's leftover; None if it has ended, or if it is a helper of the agent. `started`
+    contains the ranks of each process that the agent has started. Each of these leads a session."""
     words, fields = processes.command_line(pid), processes.stat_fields(pid)
     if not words or fields is None or processes.is_helper(pid):
         return None

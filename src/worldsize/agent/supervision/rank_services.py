@@ -1,5 +1,5 @@
-"""A job's services (TensorBoard, JupyterLab) beside its first rank: when they start and end is decided here; which
-there are, and how each is started, is a wing's."""
+"""A job's services (TensorBoard, JupyterLab) next to its first rank. This module decides when they start and end; a
+wing decides which services there are, and how each is started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _SERVICES = "wings.services.agent.node_services"
 
 
 class RankServices:
-    """The services of a run, on its first node; none of them fails it. `part`: what is due by the clock."""
+    """The services of a run, on its first node. A service that fails does not fail the run. `part` is the part that
+    acts by the clock."""
 
     def __init__(self, ranks: RankProcesses, recorder: NodeRecorder) -> None:
         self.part = Part(self._deadline, self._tick)
@@ -24,8 +25,8 @@ class RankServices:
         self._services: Any = None
 
     def start(self, plan: Plan, paths: RunPaths, node: NodePlan, local: bool) -> None:
-        """Start them, where the ranks live, and tell where the node has less shared memory than the job asks for.
-        `local`: the run's nodes are this machine."""
+        """Start the services, if ranks live, and report it if the node has less shared memory than the job requests.
+        `local` means that the run's nodes are this machine."""
         if plan.shm_bytes:
             self._tell_shortage(plan.shm_bytes)
         running = list(self._ranks.running().values())
@@ -37,7 +38,7 @@ class RankServices:
             wing = find_module(_SERVICES)
             if wing is not None:
                 self._services = wing.Services(plan, paths, running[0].environment, local, self._tell)
-        except Exception as error:  # noqa: BLE001  # no file of the agent's, no memory: the run goes on
+        except Exception as error:  # noqa: BLE001  # no file of the agent, or no memory: the run continues
             note(f"services are not started: {error}")
 
     def _tell_shortage(self, asked: int) -> None:
@@ -58,6 +59,6 @@ class RankServices:
             self._services.tick(now)
 
     def finish(self) -> None:
-        """End them. To be called once, when the ranks have ended."""
+        """Terminate the services. Call this once, when the ranks have ended."""
         if self._services is not None:
             self._services.finish()

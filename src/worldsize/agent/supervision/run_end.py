@@ -1,8 +1,8 @@
-"""Why and when one node's ranks end: the first verdict starts their end; TERM, KILL and the end of the wait for other
-nodes follow by the clock.
+"""The end of one node's ranks: its reason and its time. The first verdict begins the end of the ranks. TERM, KILL and
+the end of the wait for other nodes follow by the clock.
 
-Methods take the time, in seconds of one monotonic clock. The objects that are passed in do what is to be done to ranks,
-other nodes and records.
+Methods take the time, in seconds of one monotonic clock. The objects that are passed in act on ranks, other nodes and
+records.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ LEFTOVER_PATIENCE = 1.0
 """Seconds that a process started by a rank has to end by itself, once the rank is gone."""
 
 LATE = 5.0
-"""Seconds beyond their grace for which the agent waits for the other nodes."""
+"""Seconds beyond the grace period for which the agent waits for the other nodes."""
 
 
 class RunEnd:
     """The end of one node's part in a run.
 
-    verdict     why the part ends; None as long as it has no reason to
-    stopped_at  when that was first known (Unix time)
-    node_done   whether the ranks are gone, and all that they have left
-    parts       what is due by the clock; to be ticked with the supervisor's own
+    verdict     the reason why the part ends; None while there is none
+    stopped_at  the time at which the reason was first known (Unix time)
+    node_done   whether the ranks are gone, and all processes that they have left behind
+    parts       the parts that act by the clock, to be ticked with the supervisor's own
     """
 
     def __init__(self, grace: float, ranks: RankProcesses, peers: Peers, recorder: NodeRecorder) -> None:
-        """`grace`: seconds between TERM and KILL."""
+        """Create the end of a part that has no reason to end yet. `grace` is the number of seconds between TERM and
+        KILL."""
         self.verdict: Verdict | None = None
         self.stopped_at = 0.0
         self.node_done = False
@@ -59,15 +60,15 @@ class RunEnd:
         )
 
     def start_time_limit(self, seconds: float, now: float) -> None:
-        """Give the ranks `seconds` from now on; then they are ended."""
+        """Start the time limit: the ranks are ended `seconds` from `now`."""
         self._limit = seconds
         self._time_limit.at = now + seconds
 
-    # why
+    # the reason for the end
 
     def decide(self, heard: Verdict, now: float, final: bool = False) -> None:
-        """Weigh one more verdict, or adopt the head's, which is `final`; the first verdict starts the end of the
-        ranks."""
+        """Compare a new verdict with the known one, and keep the stronger one; adopt the head's verdict, which is
+        `final`, in any case. The first verdict begins the end of the ranks."""
         before = self.verdict
         self.verdict = heard if final else stronger_verdict(before, heard)
         if self.verdict == before:
@@ -84,13 +85,13 @@ class RunEnd:
                 self.decide_failure(suspect, now)  # it has waited for others, and may have been first
 
     def decide_failure(self, failure: Failure | None, now: float, why: str = verdict.FAILURE) -> None:
-        """Weigh a failure, if there is one."""
+        """Decide on a failure, if there is one, as `decide` does."""
         if failure is not None:
             self.decide(Verdict(why, failure), now)
 
     def weigh_failures(self, failures: Sequence[Failure], now: float) -> None:
-        """Weigh the failures of ranks that have just ended. As long as the run goes on, a failure that another may have
-        caused waits for that one."""
+        """Decide on the failures of ranks that have just ended. Until there is a verdict, a failure that another
+        failure may have caused waits for that one."""
         if self.verdict is not None:
             self.decide_failure(first_failure(failures), now)
         else:
@@ -113,15 +114,15 @@ class RunEnd:
             what = f"the time limit of {self._limit:g} s (limits.timeout) was reached"
             self.decide(failure_verdict(verdict.TIMEOUT, Reason.TIME_LIMIT, what, code=verdict.TIMEOUT_CODE), now)
 
-    # when
+    # the time of the end
 
     def cut_grace(self, now: float) -> None:
-        """Kill what is left, without any further grace."""
+        """Kill the ranks that are left, without any further grace."""
         self._termination.request(now, 0.0)
 
     def end_node(self, now: float) -> None:
-        """End what the ranks have left, once they are gone; the node is done when nothing is left. To be called again
-        and again once ranks have been started, or never will be."""
+        """End the processes that the ranks have left behind, once the ranks are gone. The node is done when nothing is
+        left. Call this repeatedly once ranks have been started, or never will be."""
         if self.node_done or self._ranks or self._first_failure.decide_at is not None:
             return
         patience = LEFTOVER_PATIENCE if self.verdict is None else 0.0
@@ -133,12 +134,12 @@ class RunEnd:
             self._peers.report_done()
 
     def needs_quick_look(self, now: float) -> bool:
-        """Return whether the next look at processes that are about to end is due within milliseconds."""
+        """Return whether the next check of processes that are about to end is due within milliseconds."""
         ending = self._termination.kill_at is not None and not self.node_done
         return ending and (self._termination.is_overdue(now) or not self._ranks)
 
     def may_leave(self, now: float) -> bool:
-        """Return whether the agent may end: its node is done, and it need not wait for another one."""
+        """Return whether the agent may end: its node is done, and it need not wait for another node."""
         late = self.verdict is not None and now > (self._farewell.at or now)
         return self.node_done and self._peers.may_end(late)
 
@@ -151,8 +152,8 @@ class RunEnd:
 
 
 def suspension_verdict(suspension: Suspension, now: float, node_rank: int, host: str) -> Verdict | None:
-    """Return the verdict of a node that is told to end right after its agent was suspended: the others have ended the
-    run. None where it was not."""
+    """Return the verdict of a node that is stopped right after its agent was suspended, because the other nodes have
+    ended the run; None if the agent was not suspended."""
     if not suspension.is_recent(now, LATE):
         return None
     what = f"its agent was stopped for {suspension.seconds:.0f} s"

@@ -1,8 +1,8 @@
-"""Whether the ranks that are left have come to a standstill: some have ended with 0, and the others wait for ever.
+"""Detection of a standstill of the remaining ranks: some ranks have ended with 0, and the others wait for ever.
 
-The agents look for it with each heartbeat, once a rank has ended so, and never before. A rank counts as idle while its
-log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read and
-written. So a rank that spins while it waits is never idle, nor is one that still evaluates or writes.
+The agents check for it with each heartbeat, once a rank has ended with 0, and never before. A rank counts as idle while
+its log does not grow and all its processes together stay under `QUIET_SHARE` of one core and `QUIET_BYTES` read and
+written. A rank that spins while it waits is therefore never idle, nor is a rank that still evaluates or writes.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from worldsize.state.records import Failure, Reason
 
 QUIET_SHARE = 0.05
 QUIET_BYTES = 4096
-"""Bytes in a second: waiting threads and heartbeats wake up now and then."""
+"""Bytes in a second that an idle rank may move, because waiting threads and heartbeats wake up now and then."""
 
 _LATE = 3
-"""A sample is late when it comes after so many times the period."""
+"""The number of periods after which a sample counts as late."""
 
 _STATE, _CPU = 0, slice(11, 15)
-"""Where these stand among the fields of `processes.stat_fields`: the state; utime, stime, and those of ended
-children."""
+"""Indices among the fields of `processes.stat_fields`: the state; utime, stime, and those of ended children."""
 
 _IO_COUNTERS = (b"rchar:", b"wchar:", b"read_bytes:", b"write_bytes:")
 
 
 class ProcessActivity(NamedTuple):
-    """What a process tree has done so far: clock ticks, bytes. `held`: whether somebody has stopped it, or traces
-    it."""
+    """The work of a process tree so far: clock ticks, and bytes moved. `held` states whether a process of it is stopped
+    or traced."""
 
     ticks: int
     moved: int
@@ -46,7 +45,7 @@ class ProcessActivity(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A node at a moment (monotonic): the sizes of its ranks' logs, and the work of each tree of the agent's
+    """The state of a node at a time (monotonic): the sizes of its ranks' logs, and the work of each tree of the agent's
     children."""
 
     at: float
@@ -55,7 +54,7 @@ class Sample(NamedTuple):
 
 
 def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
-    """Return whether anything was done between two samples. `hertz`: clock ticks in a second."""
+    """Return whether any work was done between two samples. `hertz` is the number of clock ticks in a second."""
     if before.logged != after.logged or before.work.keys() != after.work.keys():
         return True
     seconds = after.at - before.at
@@ -68,9 +67,10 @@ def is_busy(before: Sample, after: Sample, hertz: int) -> bool:
 
 
 class Idleness:
-    """For how long one node has been idle, by samples that are taken `every` so many seconds.
+    """The time for which one node has been idle, by samples that are taken `every` that number of seconds.
 
-    A sample that comes late starts anew: the agent itself did not run meanwhile, and the ranks may not have either.
+    A sample that comes late restarts the count, because the agent itself did not run meanwhile, and the ranks may not
+    have run either.
     """
 
     def __init__(self, every: float, hertz: int) -> None:
@@ -80,8 +80,8 @@ class Idleness:
         self._seconds = 0.0
 
     def seconds(self, sample: Sample, living: Collection[int]) -> float:
-        """Return the idle seconds up to this sample. `living`: the processes of ranks; 0 where one of them is not in
-        it."""
+        """Return the idle seconds up to this sample; 0 if the sample does not contain all processes of ranks,
+        `living`."""
         last, self._last = self._last, sample
         known = sample.work.keys() >= set(living)
         if last is None or not known or sample.at - last.at > self._patience or is_busy(last, sample, self._hertz):
@@ -92,7 +92,7 @@ class Idleness:
 
 
 class StandstillDetector:
-    """It looks `every` so many seconds whether one node's ranks stand still."""
+    """The check of one node's ranks for a standstill, which runs `every` that number of seconds."""
 
     def __init__(self, plan: Plan, paths: RunPaths, peers: Peers, every: float) -> None:
         self._plan = plan
@@ -101,8 +101,8 @@ class StandstillDetector:
         self._idleness = Idleness(every, os.sysconf("SC_CLK_TCK"))
 
     def check(self, living: Mapping[int, Process], now: float) -> Failure | None:
-        """Why the run is to end, where all that is left of it hangs; else None. Nothing is read before a rank has ended
-        with 0."""
+        """Return the failure of the run if all ranks that are left of it hang; else None. Nothing is read before a rank
+        has ended with 0."""
         if not self._peers.check_standstill:
             return None
         sample = sample_node(self._paths, living, processes.children(), now)
@@ -112,8 +112,8 @@ class StandstillDetector:
 
 
 def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
-    """Return the failure of a run whose `nodes`, all that are left, have stood still for its `hang_timeout`; with a
-    timeout of 0 there is none."""
+    """Return the failure of a run whose remaining `nodes` have all been idle for its `hang_timeout`; None if they have
+    not, or if the timeout is 0."""
     stuck = [(waiting, seconds) for waiting, seconds in nodes if waiting]
     seconds = min((seconds for _, seconds in stuck), default=0.0)
     if not stuck or not plan.hang_timeout or seconds < plan.hang_timeout:
@@ -126,7 +126,7 @@ def hang_failure(plan: Plan, nodes: Iterable[Standstill]) -> Failure | None:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    """ "rank 3", "ranks 0-2,5"; `ranks` are in order."""
+    """Return the ranks as text: "rank 3", "ranks 0-2,5". `ranks` are in order."""
     return "rank{} {}".format("" if len(ranks) == 1 else "s", ",".join(span_words(ranks)))
 
 
@@ -137,7 +137,7 @@ def sample_node(paths: RunPaths, living: Mapping[int, Process], roots: Iterable[
 
 
 def _size(path: str) -> int:
-    """Return the file's bytes; -1 where there is no file."""
+    """Return the size of the file in bytes; -1 if there is no file."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -145,7 +145,7 @@ def _size(path: str) -> int:
 
 
 def process_activity(root: int) -> ProcessActivity:
-    """What the process and everything below it have done so far."""
+    """Return the work of the process and all its descendants so far."""
     ticks, moved, held = 0, 0, False
     for pid in processes.trees([root]):
         fields = processes.stat_fields(pid)
@@ -157,6 +157,6 @@ def process_activity(root: int) -> ProcessActivity:
 
 
 def _bytes_moved(pid: int) -> int:
-    """Return the bytes that a process has read and written; 0 where it lets nobody know."""
+    """Return the bytes that a process has read and written; 0 if this process may not read them."""
     fields = read_if_possible(f"/proc/{pid}/io").split()
     return sum(int(value) for name, value in zip(fields[::2], fields[1::2]) if name in _IO_COUNTERS)

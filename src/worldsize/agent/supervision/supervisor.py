@@ -1,10 +1,12 @@
-"""The agent's one loop: start the node's ranks, watch them, end them, and agree with the other nodes on what happened.
+"""The agent's only loop: it starts the node's ranks, watches them, ends them, and agrees with the other nodes on the
+outcome.
 
-    joining ──all nodes here──▶ running ──ranks gone──▶ settling ──everybody done──▶ ended
+    joining ──all nodes here──▶ running ──ranks gone──▶ settling ──all nodes done──▶ ended
        └─────── verdict ───────▶ stopping ──ranks gone──────▲
 
-The first failing rank ends the run: TERM to every rank of every node, `grace` seconds, KILL, and then whatever they
-left behind. The head decides which failure was first; every agent's exit code is that failure's.
+The first failing rank ends the run: TERM to every rank of every node, then `grace` seconds, then KILL, and then the end
+of all processes that they left behind. The head decides which failure was first. Every agent's exit code is that of
+this failure.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ TICK = 1.0
 BUSY_TICK = 0.02
 _RELAY, _COMMANDS = "wings.mpi.agent.launcher_relay", "wings.node_commands.agent.command_watcher"
 _HEADS_PATIENCE = 1.02
-"""Of the time that nodes have to meet: one that is there and cannot join reports why, before the head only misses
-it."""
+"""The factor by which the head waits longer for the nodes to join than the nodes do. A node that cannot join therefore
+reports its reason before the head only reports it as missing."""
 
 
 class Supervisor:
@@ -72,7 +74,9 @@ class Supervisor:
         kept: bool = False,
         notifications: Notifications | None = None,
     ) -> None:
-        """`lifeline`: held by a local run's conductor, or by this agent's keeper where the agent is `kept`."""
+        """Prepare the agent: reserve its ports, open its records and its connection to the other nodes, and catch
+        signals. The other end of `lifeline` is held by a local run's conductor, or by this agent's keeper if the agent
+        is `kept`."""
         self.plan = plan = rendezvous.with_launcher(plan)
         self.paths = paths
         self.node = plan.nodes[node_rank]
@@ -126,7 +130,7 @@ class Supervisor:
         signals = SignalPipe()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
         if kept:
-            processes.end_with_parent(0)  # from now on the lifeline reports it
+            processes.end_with_parent(0)  # from now on the lifeline reports the end of the keeper
 
     def run(self) -> int:
         processes.become_subreaper()
@@ -163,7 +167,7 @@ class Supervisor:
             self._launch(world)
 
     def _advance_preparations(self, world: RendezvousResult) -> bool:
-        """Have this node prepared; return whether it is ready, and all other nodes are too."""
+        """Advance the preparation of this node. Return whether this node and all other nodes are ready."""
         if self._preparations is None:
             from worldsize.agent.supervision.node_preparation import NodePreparations  # few runs need it
 
@@ -212,7 +216,8 @@ class Supervisor:
                 commands.watch_commands(self.paths, self.node.node_rank, self.environ)
 
     def _begin_watches(self) -> None:
-        """Begin what watches the ranks, which have been started: it is loaded while they load."""
+        """Begin the watches over the ranks, which have been started. The modules of the watches are loaded while the
+        ranks load."""
         from worldsize.agent.supervision.hang_watch import HangWatch
         from worldsize.agent.supervision.rank_observers import RankObservers
 
@@ -224,7 +229,7 @@ class Supervisor:
         self._watches = observers, watch
         self._parts += [*observers.parts, watch.part]
 
-    # what ends a run
+    # reasons for the end of a run
 
     def _decide(self, found: Verdict | None, final: bool = False) -> None:
         if found is not None:
@@ -257,7 +262,7 @@ class Supervisor:
                 failures += self._ended_ranks.failures(ended, self.end.stopped_at if stopped else None)
             elif not stopped:
                 if self.plan.batch is not None and is_cancelled(self.paths):
-                    self._decide(Verdict(verdict.CANCEL, None))  # a script's 0 does not tell of steps that were ended
+                    self._decide(Verdict(verdict.CANCEL, None))  # a script may exit with 0 although steps were ended
                 self._peers.check_standstill = True
                 if self.plan.leaders:
                     self._peers.report_ended(ended.process.ranks)
@@ -271,7 +276,7 @@ class Supervisor:
     # time
 
     def _pause(self) -> float:
-        """Seconds until something is due by itself."""
+        """Return the seconds until something is due by the clock."""
         now = time.monotonic()
         if self._peers.needs_quick_retry or self.end.needs_quick_look(now):
             return BUSY_TICK
@@ -314,7 +319,7 @@ class Supervisor:
             from worldsize.agent.outcome.circumstances import note_circumstances  # most runs succeed
 
             is_own = failure.node_rank == node_rank
-            pids = self._ranks.pids if is_own or not self._is_local else None  # one of a machine's nodes tells for it
+            pids = self._ranks.pids if is_own or not self._is_local else None  # one node reports for the machine
             note_circumstances(
                 self._recorder, failure, None if is_own else self.plan.argv, self.environ, self.started, pids
             )
@@ -327,10 +332,10 @@ class Supervisor:
             ExitRecord(node_rank, host, attempt, self.started, now, ranks, why, failure, code, without, warnings)
         )
         if rule is not None:
-            rule.write_outputs()  # it reads all trials: an agent killed here has its exit record
+            rule.write_outputs()  # this reads all trials: an agent killed here has its exit record
         if self.node.node_rank == 0 and (self._is_local or found is None or found.why == verdict.FAILURE):
             remove_secrets(self.paths)  # a scheduler may start again what was stopped
-        if code:  # the other nodes wait for this one meanwhile: a scheduler may kill what is left once one has failed
+        if code:  # before the other nodes may end: a scheduler may kill the rest once one agent has failed
             self._notifications.tell_end()
         self._peers.close(found)
         self._notifications.tell_end()
@@ -340,7 +345,8 @@ class Supervisor:
 
 
 def _start_of(launch: NodeLaunch) -> dict[str, str]:
-    """How the ranks have started, where they were to be forked."""
+    """Return how the ranks have started, "plain" or "warm", as a field of an event; nothing if they were not meant to
+    be forked."""
     if launch.forks is None:
         return {}
     return {"start": "plain" if launch.forks.doubt else "warm"}

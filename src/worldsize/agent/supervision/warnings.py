@@ -17,13 +17,15 @@ from worldsize.state.records import Failure, RankExit, Reason, RunWarning
 
 LEFTOVER = "ended-leftover"
 _MOST = 8
-"""Of a node: its exit record has a bounded room on a full disk."""
+"""The maximum number of warnings of a node, because the room that is reserved for its exit record on a full disk is
+limited."""
 
 
 def node_warnings(
     plan: Plan, paths: RunPaths, exits: Sequence[RankExit], leftovers: Sequence[Leftover]
 ) -> tuple[RunWarning, ...]:
-    """Of a node whose ranks have ended as `exits` tell, and whose `leftovers` we had to end; without any secret."""
+    """Return the warnings of a node whose ranks have ended as `exits` state, and whose `leftovers` the agent had to
+    end. Secrets are masked."""
     succeeded = [each.rank for each in exits if each.code == 0 and not each.stopped]
     if not succeeded:
         return ()
@@ -33,7 +35,7 @@ def node_warnings(
 
 
 def strict_failure(warnings: Sequence[RunWarning], node_rank: int) -> Failure:
-    """Return the first warning as the failure of a run that takes none."""
+    """Return the first warning as the failure of a run that does not accept warnings."""
     first = warnings[0]
     return Failure(Reason.EXIT_CODE, f"{first.text} (strict: true)", node_rank, first.rank, 1, time.time())
 

@@ -1,4 +1,4 @@
-"""Several runs in one submission, on the command line: its options, its dry run, an element run again."""
+"""Several runs in one submission, on the command line: the options, the dry run, and the rerun of an element."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _SHOWN = 10
 
 
 def with_array_options(job: Job, options: argparse.Namespace) -> Job:
-    """`job` with what `--matrix`, `--count` and `--at-once` say. A command after -- declares its inputs so."""
+    """Return `job` changed by the options `--matrix`, `--count` and `--at-once`. For a command after --, `--matrix`
+    also declares its inputs. Raise JobError if an option does not fit the job."""
     if options.matrix:
         job = with_matrix(job, options.matrix, declare=options.words is not None)
     if options.count is not None:
@@ -36,9 +37,9 @@ def with_array_options(job: Job, options: argparse.Namespace) -> Job:
 
 
 def to_single_job(job: Job, paths: RunPaths) -> Job:
-    """Return the job of an element, run again alone: with the element's number, or its script's index; and where it was
-    never started and has no code of its own, with the array's. Raises JobError for a trial of which that is so: its
-    configuration is made as it starts."""
+    """Return the job of an element that is run again alone, with the element's number, or its script's index. If the
+    element was never started and has no code of its own, the job uses the array's code. Raise JobError for a trial that
+    was never started, because its configuration is created when it starts."""
     from worldsize.service.runs.run import Run
 
     plan = Run(paths, os.environ).plan
@@ -54,7 +55,8 @@ def to_single_job(job: Job, paths: RunPaths) -> Job:
 
 
 def _check_sets(job: Job, sets: Sequence[str]) -> None:
-    """Check `--set`: a value that is set for an input that varies would be without effect. JobError."""
+    """Check the options `--set`. Raise JobError if one sets an input that the matrix varies, because the value would
+    have no effect."""
     for setting in sets:
         section, _, name = setting.partition("=")[0].strip().partition(".")
         if section == "inputs" and name in job.matrix:
@@ -62,7 +64,7 @@ def _check_sets(job: Job, sets: Sequence[str]) -> None:
 
 
 def report_elements(planned: PlannedJob, secrets: Collection[str]) -> None:
-    """How many there are, and the inputs of the first of them that vary."""
+    """Report the number of elements, and the varying inputs of the first of them."""
     elements = planned.elements
     report(f"{len(elements)} runs; this is the first")
     if not elements[0]:

@@ -1,4 +1,4 @@
-"""debug: a job as one rank on this machine, with the terminal attached to it."""
+"""The verb debug: it runs a job as one rank on this machine, with the terminal attached to the rank."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def debug(options: argparse.Namespace) -> int:
 
 
 def _local_compute(config: Config, job: Job) -> str:
-    """Return the job's own compute, where that is this machine; else the one that every configuration has."""
+    """Return the job's own compute, if that is this machine; else the local compute that every configuration has."""
     from worldsize.service.computes import requested_compute
 
     name = requested_compute(config, None, job.compute)[0]
@@ -98,8 +98,8 @@ def _local_compute(config: Config, job: Job) -> str:
 
 
 def to_single_rank(job: Job) -> Job:
-    """Return the job with one node and one rank, which is started without a launcher. UsageError for one that is
-    several runs, or whose ranks have roles."""
+    """Return the job with one node and one rank, which is started without a launcher. Raise UsageError if the job is
+    several runs, or if its ranks have roles."""
     if is_array_job(job):
         what = "one run is debugged at a time, and the job is several"
         raise UsageError(what, None, "leave out matrix, count and autotune, and use --set inputs.NAME=VALUE")
@@ -118,11 +118,11 @@ def to_single_rank(job: Job) -> Job:
 
 
 class TerminalLoan:
-    """The terminal that this process was started from, lent to the run's rank from its start to its end: keys such as
-    Ctrl-C then reach the rank's process group alone.
+    """The terminal that this process was started from, lent to the run's rank from its start to its end. Keys such as
+    Ctrl-C then reach only the rank's process group.
 
-    Where this process has no terminal, or does not have it in the foreground, nothing is lent: a Ctrl-C that reaches
-    this process cancels the run.
+    If this process has no terminal, or is not in its foreground, nothing is lent: a Ctrl-C that reaches this process
+    cancels the run.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,8 @@ class TerminalLoan:
                 self._file = None
 
     def begin(self, run: Run) -> None:
-        """Cancel the run from now on when a signal asks this process to end."""
+        """Set the signal handlers so that a signal that requests the end of this process cancels the run from now
+        on."""
         self._run = run
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -147,20 +148,20 @@ class TerminalLoan:
             self._settings = termios.tcgetattr(self._file)
 
     def lend(self) -> bool:
-        """Lend the terminal once the rank has started; whether that was now."""
+        """Lend the terminal once the rank has started. Return whether this call has lent it."""
         if self._file is None or self._lent or self._run is None:
             return False
         leader = _rank_process(self._run.paths)
         if leader is None:
             return False
         self._lent = True
-        with contextlib.suppress(OSError):  # it has ended by now
+        with contextlib.suppress(OSError):  # the rank has ended by now
             os.tcsetpgrp(self._file, leader)
-            os.killpg(leader, signal.SIGCONT)  # it was stopped where it has read from the terminal before
+            os.killpg(leader, signal.SIGCONT)  # it was stopped if it has read from the terminal before
         return True
 
     def end(self) -> None:
-        """Take the terminal back, with the settings that it had."""
+        """Return the terminal to this process, with the settings that it had."""
         if self._file is None or not self._lent:
             return
         import termios
@@ -176,7 +177,7 @@ class TerminalLoan:
 
 
 def _rank_process(paths: RunPaths) -> int | None:
-    """Return the process of rank 0, which leads a process group; None before it is started."""
+    """Return the pid of rank 0, which leads a process group; None before it is started."""
     for event in read_events(paths, 0):
         if event.get("event") == "ranks_started":
             pids = event.get("pids")

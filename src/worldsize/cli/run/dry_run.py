@@ -1,4 +1,4 @@
-"""--dry-run: exactly what would be started. Nothing is created."""
+"""The option --dry-run: it shows exactly what would be started, and creates nothing."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ from worldsize.trust.secrets import mask_text, mask_values
 
 
 def dry_run(request: SubmissionRequest, as_json: bool = False) -> int:
-    """Show what would be submitted, and submit nothing; of an array the first run, and which inputs the others have.
-    Before it stands what each key of the job file means here, where one means anything but the same; that is shown
-    where there are problems, too. PreflightError, UsageError, PlanError."""
+    """Show what would be submitted, and submit nothing. For an array, show the first run, and the varying inputs of the
+    others.
+
+    The output begins with the meaning of each key of the job file on this compute, if a key does not keep its meaning.
+    This table is also shown if there are problems. Raise PreflightError, UsageError, PlanError, or StorageError.
+    """
     created = time.time()
     try:
         planned = plan_job(request._replace(dry=True), created)
@@ -46,7 +49,7 @@ def dry_run(request: SubmissionRequest, as_json: bool = False) -> int:
         raise
     rows = _key_rows(request, planned)
     as_said = planned.job._replace(compute=request.job.compute)
-    told = azure_notices(request, as_said) if rows else []  # the table says the same
+    told = azure_notices(request, as_said) if rows else []  # the table shows the same
     notices = [notice for notice in planned.notices if notice not in told]
     for notice in notices:
         NoticePrinter().notice(format_notice(notice))
@@ -84,8 +87,8 @@ def _preview(request: SubmissionRequest, planned: PlannedJob, secrets: list[str]
 
 
 def _key_rows(request: SubmissionRequest, planned: PlannedJob | None, problems: Any = ()) -> list[Any]:
-    """What each key of the job file means here; none of a batch script, and where this installation is without the wing
-    that knows."""
+    """Return the meaning of each key of the job file on this compute; none for a batch script, and none if the wing
+    that determines the meanings is not installed."""
     is_file = request.origins.lines and request.job.batch_script is None
     module = find_module("wings.azure.key_table") if is_file else None
     return list(module.key_rows(request, planned, problems)) if module is not None else []
@@ -111,8 +114,8 @@ def _show_json(planned: PlannedJob, rows: list[Any], notices: list[str], text: s
 
 
 def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> None:
-    """A script that is submitted by hand makes no directory that others could make sooner, and executes, or hands to
-    ranks, what lies in it. StorageError."""
+    """Require the directories that a script that is submitted by hand does not create, because other users could create
+    them first: the script executes the files in them, or passes them to ranks. Raise StorageError if one is missing."""
     config, name = request.config, planned.plan.compute
     runs_dir = config.computes[name].own_runs_dir
     missing = [runs_dir] if runs_dir and not os.path.isdir(runs_dir) else []
@@ -124,7 +127,7 @@ def _require_directories(request: SubmissionRequest, planned: PlannedJob) -> Non
 
 
 def _script(request: SubmissionRequest, planned: PlannedJob) -> str:
-    """Return the batch script alone, so that it can be kept and submitted by hand."""
+    """Return only the batch script, so that the user can keep it and submit it by hand."""
     job, plan = planned.job, planned.plan
     files = lambda: embedded_files(job, plan, request.config.home)  # noqa: E731
     return planned.compute.render(job, plan, planned.paths, files).preview

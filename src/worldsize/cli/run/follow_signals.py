@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DetachRequest(Exception):
-    """The user leaves; the run goes on. `code` is the exit code of this process."""
+    """A request of the user to leave the run, which continues. `code` is the exit code of this process."""
 
     def __init__(self, code: int) -> None:
         super().__init__()
@@ -22,10 +22,12 @@ class DetachRequest(Exception):
 
 
 class FollowSignals:
-    """Ctrl-C cancels, a second one at once; Ctrl-\\, a closing terminal and TERM leave the run running.
+    r"""Signal handlers while a run is submitted and followed. Ctrl-C cancels the run, a second one at once. Ctrl-\, a
+    closing terminal and TERM leave the run running.
 
-    As long as there is no run, each of them just ends this process. From `hold` on they wait, until `attach` says which
-    run they are for. Signals that were ignored when it was started (nohup, a background job) stay so.
+    While there is no run, each of these signals only ends this process. From `hold` on they wait, until `attach` names
+    the run that they are for. Signals that were ignored when this process was started (nohup, a background job) stay
+    ignored.
     """
 
     def __init__(self) -> None:
@@ -43,18 +45,18 @@ class FollowSignals:
             signal.signal(number, act)  # type: ignore[arg-type]
 
     def hold(self) -> None:
-        """Keep what comes from now on for the run that is being submitted."""
+        """Keep the signals that arrive from now on for the run that is being submitted."""
         self._is_holding = True
 
     def attach(self, run: Run | RunArray) -> None:
-        """Let the signals that come, and those that were kept, mean this run."""
+        """Apply the signals that arrive from now on, and those that were kept, to this run."""
         self._is_holding, self._run = True, run
         while self._waiting:
             self._waiting -= 1
             self._cancel()
 
     def release(self) -> None:
-        """Let the signals end this process again: there is no run any more."""
+        """Let the signals end this process again, because there is no run any more."""
         self._is_holding, self._run = False, None
 
     def _cancel(self, *_: object) -> None:
@@ -71,7 +73,7 @@ class FollowSignals:
         try:
             self._run.cancel(now=self._cancels == 2)
         except WorldsizeError as error:
-            self._cancels -= 1  # the next Ctrl-C asks anew
+            self._cancels -= 1  # the next Ctrl-C repeats the request
             report_from_handler("", f"could not cancel {self._run.id}", *lines_of(f"worldsize: {error}"))
 
     def _detach(self, number: int, _: object) -> None:
@@ -84,11 +86,11 @@ class FollowSignals:
 
     @property
     def has_cancelled(self) -> bool:
-        """Whether a Ctrl-C has asked for the end, whatever came of it."""
+        """True if a Ctrl-C has requested the end of the run, unless the request failed."""
         return self._cancels + self._waiting > 0
 
     def follow(self) -> None:
-        """Raise leaving as `DetachRequest` from now on; at once when it was asked for before."""
+        """Raise DetachRequest from now on when the user leaves; at once if the user has left before."""
         self._following = True
         if self._left is not None:
             raise DetachRequest(self._left)

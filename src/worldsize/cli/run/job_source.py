@@ -1,4 +1,4 @@
-"""From the command line's words to a job: a job file, a batch script, or the command after --."""
+"""The conversion of the command line's words to a job: from a job file, a batch script, or the command after --."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.job import Job
 
 _HEAD = 1 << 16
-"""So many bytes of a file are looked at to know a batch script."""
+"""Bytes of a file that are read to recognise a batch script."""
 
 
 def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
-    """Return the job that the words name, with what is to be warned of and the line of each key. UsageError,
-    JobError."""
+    """Return the job that the words name, with its warnings and the line of each key. Raise UsageError if the words do
+    not fit together; raise JobError."""
     if options.words is not None:
         if options.job is not None:
             raise UsageError(f"both a job file ({options.job}) and a command after --", None, "give one of them")
@@ -48,8 +48,8 @@ def requested_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], An
 
 
 def script_job(script: str) -> Job:
-    """Return the job of a script alone, as `run -- python train.py` makes it: its code is the current directory, or its
-    own where it lies elsewhere. UsageError where there is none."""
+    """Return the job of a script alone, as `run -- python train.py` makes it. Its code is the current directory, or the
+    script's own directory if that is not in the current one. Raise UsageError if there is no such script."""
     if not os.path.isfile(script):
         raise UsageError(f"{script:.200}: no such script", hint="name a job file, or a script")
     here, path = current_directory(), os.path.abspath(script)
@@ -68,8 +68,8 @@ def _is_batch_script(name: str) -> bool:
 
 
 def _check_job_file(name: str, typed: list[str]) -> str:
-    """Check that `name` is a job file, and return it. UsageError for what is plainly meant otherwise, such as a script,
-    and for a file that is not there."""
+    """Check that `name` is a job file, and return it. Raise UsageError if the word clearly means something else, such
+    as a script. Raise NotFound if there is no such file."""
     if name.endswith((".yml", ".yaml", ".json")) and os.path.exists(name):
         return name
     from worldsize.cli.suggestions import missing_file_error, wrong_job_file_error

@@ -1,4 +1,5 @@
-"""`--dry-run`: exactly what would be started, as text. What only the start finds out stands in angle brackets."""
+"""The text that `--dry-run` shows: exactly what would be started. Values that are only known at the start are in angle
+brackets."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ _ALWAYS = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")
 _THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 _PREFIXED = ("PATH", "PYTHONPATH")
 _NUMBERS = ("SLURM_JOB_ID", "SLURM_JOBID", "CCP_JOBID")
-"""The second in which the run is made."""
+"""Variables whose value is the second in which the run is created."""
 
 
 def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
-    """Return the submission, the command, and every rank's variables (the first ranks of a large run): those that
-    differ from `environ`, and the job's own once for all ranks. The run's id is RUN."""
+    """Return the lines of the preview: the submission, the command, and every rank's variables (the first ranks of a
+    large run). Of the variables, those that differ from `environ` are shown, and the job's own once for all ranks. The
+    run's id is RUN."""
     plan = resolve_placeholders(split_secrets(planned.plan)[0], "<local>")
     rendered = planned.compute.render(planned.job, plan, planned.paths, dict).preview
     lines = [
@@ -76,19 +78,19 @@ def preview(planned: PlannedJob, environ: Mapping[str, str]) -> list[str]:
 
 
 def start_text(start: RankStart) -> str:
-    """How ranks start, and why, in words."""
+    """Return how ranks start, and why, in words."""
     if not start.modules:
         return f"plain ({start.reason})"
     return f"warm: each node imports {', '.join(start.modules)} once ({start.reason})"
 
 
 def _command(argv: Sequence[str]) -> str:
-    """Return the words as a line for bash, secrets masked."""
+    """Return the words as a command line for bash, with secrets masked."""
     return " ".join(map(_quote, mask_argv(argv)))
 
 
 def _quote(word: str) -> str:
-    """Return a word for bash, in one line."""
+    """Return a word quoted for bash, on one line."""
     if word.isprintable():
         return shlex.quote(word)
     from worldsize.logs.text import escape
@@ -97,7 +99,8 @@ def _quote(word: str) -> str:
 
 
 def _hosts(planned: PlannedJob) -> tuple[Host, ...]:
-    """This machine's name and cores for its virtual nodes; elsewhere the nodes are not known yet."""
+    """Return this machine's name and cores for each of its virtual nodes; placeholders for nodes elsewhere, which are
+    not known yet."""
     nodes = planned.plan.nodes
     if "local" in planned.compute.capabilities:
         own = Host(os.uname().nodename, os.cpu_count() or 1, LOOPBACK)
@@ -133,7 +136,7 @@ def _variables(plan: Plan, process: Process, environ: Mapping[str, str]) -> Iter
 
 
 def _with_placeholders(text: str) -> str:
-    """Return the text with words in place of the port and a node's cores, which are not known yet."""
+    """Return the text with placeholders for the port and a node's cores, which are not known yet."""
     if text == str(_UNKNOWN):
         return "<port>"
     return text.replace(f":{_UNKNOWN}", ":<port>").replace(f"> {_UNKNOWN}", "> <cores>")

@@ -1,4 +1,4 @@
-"""run, submit, rerun: start a job; follow it."""
+"""The verbs run, submit, rehearse and rerun: they start a job, and all but submit follow it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run_or_submit(options: argparse.Namespace) -> int:
 
 
 def _sort_out_data_parallel(options: argparse.Namespace) -> None:
-    """Take the value of `--data-parallel job.yml` for the job file, since it names no way."""
+    """Move the value of `--data-parallel job.yml` to the job file, since it is not a mode of data parallelism."""
     value = options.data_parallel
     if options.job is None and options.words is None and value and value.endswith((".yml", ".yaml")):
         options.job, options.data_parallel = value, "split"
@@ -169,13 +169,13 @@ def _with_dependencies(request: SubmissionRequest, options: argparse.Namespace) 
 
 
 def _open(paths: RunPaths, request: SubmissionRequest) -> Run | RunArray:
-    from worldsize.service.runs.open import open_runs  # what looks at runs; who only submits one needs none of it
+    from worldsize.service.runs.open import open_runs  # imported here because a submission alone does not need it
 
     return open_runs(paths, request.environ)
 
 
 def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argparse.Namespace) -> None:
-    """Print the id, or with -o json the status as it is now."""
+    """Print the id, or with -o json the present status."""
     try:
         if options.output == "json":
             from worldsize.cli.runs.status import status_data
@@ -191,7 +191,7 @@ def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argpa
 
 
 def start_run(request: SubmissionRequest, submitting: Callable[[RunPaths], None] = lambda _: None) -> RunPaths:
-    """Start the run, showing notices; and at a terminal, a line about how far it is."""
+    """Start the run, and return its paths. Show notices, and at a terminal a line with the progress."""
     told = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
         return start(request, told, submitting)
@@ -204,7 +204,7 @@ def _start_and_follow(request: SubmissionRequest, options: argparse.Namespace) -
 
     signals = FollowSignals()
     paths = start_run(request, lambda _: signals.hold())
-    # What follows it is imported while its ranks start.
+    # The code that follows the run is imported while its ranks start.
     from worldsize.cli.runs.follow import follow_to_end
 
     runs = _open(paths, request)

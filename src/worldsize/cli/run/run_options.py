@@ -1,4 +1,4 @@
-"""The options of `run` and its like, and what they change in a job."""
+"""The options of `run` and similar verbs, and their effect on a job."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def add_run_options(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Job, Job]:
-    """Return the job with what the options say; and as it is but for its size and its name. `again`: it is a former
-    run's. UsageError, JobError."""
+    """Return the job changed by the options, and the same job without the changes of its size and its name. `again`
+    means that it is the job of a former run. Raise UsageError if an option has no valid value; raise JobError."""
     settings = _settings(options)
     if settings:
         from worldsize.jobspec.reading.set_option import apply_overrides
@@ -111,7 +111,7 @@ def with_options(job: Job, options: argparse.Namespace, again: bool) -> tuple[Jo
 
 
 def _settings(options: argparse.Namespace) -> list[str]:
-    """Return the values of the options, as --set takes them."""
+    """Return the values of the options in the form that --set accepts."""
     found = list(options.sets)
     found += ["data_parallel=" + options.data_parallel] if options.data_parallel else []
     for word in options.env:
@@ -131,7 +131,7 @@ def _seconds(text: str) -> float:
 
 
 def _world(options: argparse.Namespace, job: Job) -> tuple[str, str] | None:
-    """`NxM`, and the option that says so; None where none does. UsageError where two do."""
+    """Return `NxM` and the option that sets it; None if no option does. Raise UsageError if two options do."""
     said = {"--nodes": options.nodes, "--nproc-per-node": options.nproc_per_node}
     said = {name: number for name, number in said.items() if number is not None}
     if not said:
@@ -144,7 +144,7 @@ def _world(options: argparse.Namespace, job: Job) -> tuple[str, str] | None:
 
 
 def key_origins(options: argparse.Namespace, job: Job, lines: Any) -> KeyOrigins:
-    """Where each key of the job was said, for messages. `lines`: those of its file."""
+    """Return where each key of the job was set, for messages. `lines` are the lines of its file."""
     said = {"code": "--code"} if getattr(options, "code", None) else {}
     world = _world(options, job)
     if world:

@@ -1,4 +1,4 @@
-"""Arrays on a terminal: the words for their elements, and what is shown of them while they run."""
+"""Arrays on a terminal: the text for their elements, and the progress that is shown while they run."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def element_name(array: RunArray, element: int) -> str:
 
 
 def element_text(array: RunArray, element: int, status: Status) -> str:
-    """`RUN_3 (lr=0.1) FAILED: EXIT_CODE: rank 0 …`"""
+    """Return an element's status as text: `RUN_3 (lr=0.1) FAILED: EXIT_CODE: rank 0 …`."""
     words = [element_name(array, element) + " " + status.state, status.reason, status.message.partition("\n")[0]]
     return ": ".join(word for word in words if word)
 
 
 class ArrayProgress:
-    """The same as `RunProgress` of an array: one line with the number of elements in each state, and a line for each of
-    the first that fail."""
+    """The counterpart of `RunProgress` for an array: one line with the number of elements in each state, and a line for
+    each of the first elements that fail."""
 
     def __init__(self, array: RunArray, quiet: bool) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""logs of an array: every element's, each line with the element's number in front."""
+"""The logs of an array: those of every element, with the element's number in front of each line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ReaderFactory = Callable[[Run, Callable[[str], object]], LogReader]
 
 
 class ElementOutput:
-    """Text of several elements on one output, in whole lines."""
+    """The text of several elements on one output, in whole lines."""
 
     def __init__(self, output: str) -> None:
         self._json = output == "json"
@@ -37,8 +37,8 @@ class ElementOutput:
 
 
 class ElementReaders:
-    """The logs of the `chosen` elements: those that run at the same time in turns, each to its end once it has ended;
-    where nobody follows them, one after the other."""
+    """Readers of the logs of the `chosen` elements. If they are followed, elements that run at the same time are read
+    in turns, and each is read to its end once it has ended. Otherwise they are read one after another."""
 
     def __init__(self, array: RunArray, chosen: Sequence[int], output: str, open_reader: ReaderFactory) -> None:
         self._array = array
@@ -54,7 +54,8 @@ class ElementReaders:
         return any(new)
 
     def show_statuses(self, statuses: Sequence[Status]) -> bool:
-        """Return whether all chosen ones have ended."""
+        """Open the logs of elements that have started, and show the rest of those that have ended. Return whether all
+        chosen elements have ended."""
         self._followed = True
         for element, status in _started_elements(self._chosen, statuses):
             if element not in self._done and element not in self._readers:
@@ -74,7 +75,7 @@ class ElementReaders:
 
 
 def _started_elements(chosen: Sequence[int], statuses: Sequence[Status]) -> Iterator[tuple[int, Status]]:
-    """Yield the chosen elements that have logs, each with its status: an element that was never started has none."""
+    """Yield the chosen elements that have logs, each with its status. An element that was never started has none."""
     for element in chosen:
         status = statuses[element]
         if status.state not in _NOT_STARTED and not (status.final and status.started is None):

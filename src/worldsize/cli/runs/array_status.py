@@ -1,4 +1,4 @@
-"""What `status`, `wait` and `cancel` show of an array, and of a run as its element."""
+"""The output of `status`, `wait` and `cancel` for an array, and for a run as an element of one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _EXPLAINED_WITHIN = 5.0
 
 
 class ArrayView:
-    """The same as `RunView` of an array."""
+    """The counterpart of `RunView` for an array."""
 
     def __init__(self, array: RunArray) -> None:
         self._array = array
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{elements: [{id, inputs, state, reason, exit_code, message}]}"""
+        """Return {elements: [{id, inputs, state, reason, exit_code, message}]}."""
         rows = [
             {
                 "id": element_id(self._array.id, number),
@@ -49,7 +49,7 @@ class ArrayView:
         return [states_text(count_states(statuses), sys.stdout), *self._search_lines()]
 
     def efficiency(self, statuses: Sequence[Status]) -> list[str]:
-        """None: that of each element is shown with it."""
+        """Return no lines, because the efficiency of each element is shown with the element."""
         return []
 
     def explanation(self, statuses: Sequence[Status]) -> list[str]:
@@ -77,7 +77,7 @@ class ArrayView:
         return lines
 
     def _waiting_lines(self, statuses: Sequence[Status]) -> list[str]:
-        """Why the first element that waits does so."""
+        """Return the lines that explain why the first waiting element waits; none if no element waits."""
         first = next((k for k, status in enumerate(statuses) if status.state == RunState.QUEUED), None)
         if first is None:
             return []
@@ -87,7 +87,7 @@ class ArrayView:
 
 
 def array_element_text(run: Run) -> str:
-    """Which element a run is, and of its inputs those that vary."""
+    """Return which element a run is, and its inputs that vary; "" if it is none."""
     place = run.plan.array
     if place is None:
         return ""

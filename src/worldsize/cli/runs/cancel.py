@@ -1,4 +1,4 @@
-"""cancel: the end of a run, and of what is left of one."""
+"""The verb cancel: it ends a run, or the remains of one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _show_cancelled(runs: Run | RunArray, options: argparse.Namespace) -> None:
 
 
 def _end_deleted(run_id: str | None) -> bool:
-    """End what is left of a run of which nothing but its id is known any more; whether there was anything."""
+    """End the remaining processes of a run of which only the id is known. Return whether there were any."""
     from worldsize.store.find import run_paths
     from worldsize.store.runs import is_run_id
 

@@ -1,4 +1,4 @@
-"""describe: all that is known of one run: what it is, where and how it ran, what came of it."""
+"""The verb describe: all that is known about one run: what it is, where and how it ran, and its outcome."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def describe(options: argparse.Namespace) -> int:
 
 
 def description(run: Run, status: Status) -> dict[str, Any]:
-    """What `describe -o json` prints. Of a run that is being prepared, or whose files are damaged, less is there: the
-    values are None."""
+    """Return the data that `describe -o json` prints. For a run that is being prepared, or whose files are damaged, the
+    unknown values are None."""
     record = read_object(run.paths.record)
     plan = run.plan if run.has_plan() else None
     labels = known_labels(plan.labels if plan else None)
@@ -99,7 +99,7 @@ def description(run: Run, status: Status) -> dict[str, Any]:
 
 
 def description_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the names and texts that people get, without those of which nothing is known."""
+    """Return the names and texts that are shown to users, without those of unknown values."""
     state = data["state"] + (f" ({data['reason']})" if data["reason"] else "")
     if data["exit_code"] is not None:
         state += f", exit code {data['exit_code']}"
@@ -150,7 +150,7 @@ def _times_text(data: Mapping[str, Any]) -> str:
 
 
 def _python_text(python: Mapping[str, Any]) -> str:
-    """Return the Python that started the run, and the ranks' where it is known to be another."""
+    """Return the Python that started the run, and the ranks' Python if it is known to be another."""
     text = " ".join(filter(None, [python.get("version"), python.get("executable")]))
     ranks, own = str(python.get("ranks") or ""), str(python.get("executable"))
     return f"{text}\nof the ranks: {ranks}" if os.path.dirname(ranks) not in ("", os.path.dirname(own)) else text
@@ -186,6 +186,6 @@ def _job(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the mapping at the key; an empty one where something else stands, as in a damaged file."""
+    """Return the mapping at the key; an empty one if the value is something else, as in a damaged file."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}

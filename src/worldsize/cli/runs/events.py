@@ -1,4 +1,4 @@
-"""events: what happened to a run, in order."""
+"""The verb events: the events of a run, in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _show_events(options: argparse.Namespace) -> int:
     run.look()
     try:
         plan = run.plan
-    except NotFound:  # it is being prepared
+    except NotFound:  # the run is being prepared
         plan = None
     events = read_run_events(run.paths, plan)
     if options.output == "json":

@@ -1,5 +1,5 @@
-"""Follows a run, or an array, on a terminal: a run's log as it comes, one attempt after the other, the keys that end or
-leave it, how it ended."""
+"""Functions that follow a run, or an array, on a terminal: they show a run's log as it is written, one attempt after
+the other, handle the keys that end or leave it, and show how it ended."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ _MOST_COUNTED = 1000
 def follow_to_end(
     runs: Run | RunArray, signals: FollowSignals, fold: str | None, quiet: bool = False, as_json: bool = False
 ) -> int:
-    """Show what the runs do until all have ended, then how they ended; the exit code of the first that failed.
+    """Show the progress of the runs until all have ended, then how they ended. Return the exit code of the first run
+    that failed.
 
-    `as_json`: stdout gets the status as JSON, once they have ended or the user leaves; all else goes to stderr.
+    With `as_json` the status is written to stdout as JSON, once the runs have ended or the user leaves; all else goes
+    to stderr.
     """
-    gc.freeze()  # what was imported stays, and need not be gone over
+    gc.freeze()  # imported modules stay, and need no collection
     gc.enable()
     progress = _make_progress(runs, fold, quiet, show_error_log if as_json else show_log)
     try:
@@ -112,7 +114,7 @@ def show_end(runs: Run | RunArray, statuses: list[Status], progress: RunProgress
 
 
 def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
-    """What the runs used, where their compute counts that."""
+    """Return what the runs used, as text; "" if their compute does not count it."""
     status = runs.overall(statuses)
     took = (status.ended or 0.0) - (status.started or 0.0)
     used = runs.usage(statuses, min(_ACCOUNTING_SHARE * took * len(statuses), _ACCOUNTING_LAG))
@@ -125,14 +127,15 @@ def _usage_text(runs: Run | RunArray, statuses: list[Status]) -> str:
 
 class LogReader(Protocol):
     def poll(self) -> bool:
-        """Show what is new; whether there was something."""
+        """Show the new lines. Return whether there were any."""
 
     def finish(self) -> None:
         """Show the rest."""
 
 
 class AttemptReader:
-    """A reader of the run's latest attempt, whichever that is by then; `make` gives that of one attempt."""
+    """A reader of the run's latest attempt, which changes when a new attempt begins. `make` returns the reader of one
+    attempt."""
 
     def __init__(self, run: Run, make: Callable[[RunPaths], LogReader]) -> None:
         self._run = run
@@ -145,7 +148,7 @@ class AttemptReader:
         return self._reader.poll()
 
     def show_statuses(self, statuses: list[Status]) -> bool:
-        """Show nothing of what a look has found; False: the following goes on."""
+        """Show nothing of the statuses, and return False, so that following continues."""
         return False
 
     def finish(self) -> None:
@@ -153,7 +156,7 @@ class AttemptReader:
         self._reader.finish()
 
     def _open_new_attempt(self) -> None:
-        """Turn to the log of an attempt that has begun since, and may have ended."""
+        """Switch to the log of the latest attempt, if one has begun since. That attempt may have ended already."""
         if self._run.paths.attempt != self._attempt:
             self._reader.finish()
             self._attempt = self._run.paths.attempt
@@ -162,12 +165,12 @@ class AttemptReader:
 
 
 class RunProgress(AttemptReader):
-    """The log of a run, and what is said at its end.
+    """The log of a run, and the text at its end.
 
-    hint     how it is followed again
-    reason   how it ended, in few words behind the state
+    hint     the command that follows the run again
+    reason   how the run ended, in a few words after its state
     outcome  lines about the end: why it failed, how well it used its nodes, where the outputs are
-    finish_early  remove what a terminal shows for the moment, where somebody leaves
+    finish_early  remove the transient line of a terminal, when the user leaves
     """
 
     def __init__(self, run: Run, fold: str | None, quiet: bool, show: Callable[[str], None] = show_log) -> None:
@@ -215,15 +218,15 @@ class RunProgress(AttemptReader):
 
 
 def _output_lines(run: Run) -> list[str]:
-    """Where the run's outputs are, or how they are fetched."""
+    """Return a line that states where the run's outputs are, or how they are fetched; none if there are no outputs."""
     if run.offers(OUTPUTS):
         return [f"outputs: worldsize fetch {run.id} fetches them"]
     return [f"outputs: {run.paths.outputs}"] if _has_entries(run.paths.outputs) else []
 
 
 def _working_directory_lines(run: Run) -> list[str]:
-    """What the command has written beside `./outputs`, which is easily overlooked: the run has its own copy of the
-    code."""
+    """Return a line about the files that the command has written outside `./outputs`, which are easily overlooked
+    because the run has its own copy of the code; none if there are no such files."""
     from worldsize.store.output_files import count_working_directory_files
 
     number = count_working_directory_files(run.paths, _MOST_COUNTED)

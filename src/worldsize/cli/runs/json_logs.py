@@ -1,4 +1,4 @@
-"""`logs -o json`: each line of each rank as one JSON object."""
+"""The output of `logs -o json`: each line of each rank as one JSON object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from worldsize.plan.plan import NodePlan
 
 
 class JsonPrinter:
-    """Shows lines of one rank each. `marks` stand in each; only those are written in which `grep` is found."""
+    """A printer of lines of one rank each, as JSON objects. Each object contains `marks`. Only lines in which `grep`
+    matches are written."""
 
     def __init__(
         self,
@@ -28,8 +29,8 @@ class JsonPrinter:
         self._begun: dict[int, str] = {}
 
     def show(self, groups: Sequence[Group], time: str | None = None) -> None:
-        """Show the lines, one object each: a long line that comes in pieces is one object all the same. `time`: when
-        they were written, where that is to stand in them."""
+        """Write the lines, one object each. A long line that arrives in pieces is still one object. `time` is the time
+        at which they were written, if the objects must contain it."""
         said = {} if time is None else {"time": time}
         rows = []
         for (rank,), pieces in groups:

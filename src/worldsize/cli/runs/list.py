@@ -1,4 +1,4 @@
-"""list: the latest runs, or the elements of an array."""
+"""The verb list: the latest runs, or the elements of an array."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEWEST = 20
 _OFTEN_EMPTY = ("REASON", "EXPERIMENT", "TAGS")
 _WHOLE = ("STATE", "SIZE", "AGE", "TOOK")
 _OPTIONAL = ("EXPERIMENT", "TAGS", "TOOK", "COMPUTE", "SIZE", "REASON")
-"""What a narrow terminal has no room for, the first first."""
+"""Columns that are left out on a narrow terminal, in this order."""
 
 
 _EXAMPLES = """examples:
@@ -75,7 +75,7 @@ def _show_json(found: list[Summary]) -> None:
     rows = [with_times(row) for row in msgspec.to_builtins(found)]
     try:
         show_json_text(msgspec.json.format(msgspec.json.encode(rows)).decode())
-    except UnicodeEncodeError:  # the name of a file that is no UTF-8, say
+    except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
         show_json(rows)
 
 
@@ -109,7 +109,8 @@ def _colour_states(lines: list[str], found: list[Summary]) -> list[str]:
 
 
 def _columns(found: Sequence[Summary]) -> tuple[list[list[str]], list[str]]:
-    """Return the rows of the table, and the headers; of the columns that often say nothing those that say something."""
+    """Return the rows of the table, and the headers. Columns that are often empty are included only if a row has a
+    value."""
     rows = [_cells(summary) for summary in found]
     headers = [header for header in rows[0] if header not in _OFTEN_EMPTY or any(row[header] for row in rows)]
     return [[row[header] for header in headers] for row in rows], headers

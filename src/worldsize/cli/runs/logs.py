@@ -1,4 +1,4 @@
-"""logs: what the ranks wrote."""
+"""The verb logs: the output of the ranks."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ def _open_log(run: Run, options: argparse.Namespace, write: Callable[[str], obje
 
 
 def _await_plan(run: Run) -> None:
-    """Wait for the plan of a run that is still being prepared: until then it has no ranks to follow."""
+    """Wait for the plan of a run that is still being prepared. Until then the run has no ranks to follow."""
     while not os.path.exists(run.paths.plan) and not run.look().final:
         time.sleep(_PAUSE)
 
 
 def _choose_attempt(run: Run, options: argparse.Namespace) -> None:
-    """Turn `run` to the attempt that was asked for. UsageError for one that there was not, and for following one that
-    is over."""
+    """Change `run` to the attempt that was requested. Raise UsageError if there was no such attempt, or if an attempt
+    that is over must be followed."""
     last = run.paths.attempt
     if options.attempt > last:
         attempts = "attempt 0 only" if last == 0 else f"attempts 0 to {last}"
@@ -161,7 +161,7 @@ def _since(text: str | None) -> float | None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check the options. UsageError for one that would be without effect."""
+    """Check the options. Raise UsageError if two of them exclude each other."""
     apart = (("raw", "grep"), ("raw", "fold"), ("raw", "output"), ("output", "fold"))
     for one, other in (*apart, ("raw", "timestamps"), ("timestamps", "fold")):
         if _is_given(options, one) and _is_given(options, other):

@@ -1,4 +1,4 @@
-"""What was said of a run: before its start, by nodes, and by ranks. Notices change nothing about how a run ends."""
+"""The notices about a run: from before its start, from nodes, and from ranks. Notices do not change how a run ends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SHOWN = 10
 
 
 def read_notices(paths: RunPaths, node_ranks: Iterable[int]) -> list[Notice]:
-    """Return all notices of a run, each once: those of its record, of these nodes in its latest attempt, and of its
-    ranks."""
+    """Return all notices of a run, each once: those of its record, those of these nodes in its latest attempt, and
+    those of its ranks."""
     recorded = read_object(paths.record).get("notices")
     values = recorded if isinstance(recorded, list) else []
     told = [found for value in values if (found := notice_of(value, PREPARATION))]
@@ -46,13 +46,13 @@ def notices_data(paths: RunPaths, node_ranks: Iterable[int]) -> list[dict[str, A
 
 
 def notice_lines(texts: list[str]) -> list[str]:
-    """Return the first of them, each as a line."""
+    """Return the first texts, each as a line, and a line with the number of the others."""
     more = [f"notice: and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return ["notice: " + text for text in texts[:_SHOWN]] + more
 
 
 class LogWithNotices:
-    """An attempt's log, and before it the notices of its first node, on stderr."""
+    """A reader of an attempt's log that first reports the notices of its first node on stderr."""
 
     def __init__(self, paths: RunPaths, log: LogReader) -> None:
         self._paths = paths
@@ -61,7 +61,7 @@ class LogWithNotices:
         self._told = 0
 
     def poll(self) -> bool:
-        """Show what is new; whether there was something."""
+        """Show the new notices and lines. Return whether there were any."""
         told = self._tell()
         return self._log.poll() or told
 
@@ -71,7 +71,8 @@ class LogWithNotices:
         self._log.finish()
 
     def _tell(self) -> bool:
-        """Show the notices since the last time; whether there were any. Those of services come while ranks run."""
+        """Report the notices since the last call. Return whether there were any. Notices of services come while ranks
+        run."""
         if (size := self._events_size()) == self._size:
             return False
         self._size = size
@@ -84,7 +85,7 @@ class LogWithNotices:
     def _events_size(self) -> int:
         try:
             return os.stat(self._paths.events(0)).st_size
-        except OSError:  # there is no such file before the first node's agent starts
+        except OSError:  # the file does not exist before the first node's agent starts
             return self._size
 
 

@@ -1,4 +1,4 @@
-"""outputs, path, fetch: what a run has written, where it is, and a copy of it."""
+"""The verbs outputs, path and fetch: the files that a run has written, their location, and a copy of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _WHERE = {"outputs": "./outputs", "workdir": "working directory"}
 
 
 class _Written(NamedTuple):
-    """A file of a run; `below`: the directory that an element's files lie in beside those of others, else ""."""
+    """A file of a run. `below` is the directory that separates an element's files from those of other elements; "" for
+    a single run."""
 
     run: Run
     file: OutputFile
@@ -106,7 +107,8 @@ def show_path(options: argparse.Namespace) -> int:
 
 
 def _place(runs: Run | RunArray, name: str | None) -> str:
-    """Return the directory of a run or of an array, or a place of the run. NotFound for a name of none."""
+    """Return the directory of a run or of an array, or a directory or output of the run by its name. Raise NotFound if
+    the name is unknown."""
     if name is None:
         return runs.directory
     run = require_run(runs)
@@ -146,7 +148,7 @@ def run_fetch(options: argparse.Namespace) -> int:
 
 
 def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Written]:
-    """Those files that fit the pattern, and those of the output that is called so."""
+    """Return the files that match the pattern, and those of the output with this name."""
     from worldsize.store.output_copies import is_wanted
 
     output = run.outputs.get(pattern) if pattern is not None else None
@@ -159,7 +161,7 @@ def _wanted(run: Run, written: list[_Written], pattern: str | None) -> list[_Wri
 
 
 def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, str | None]:
-    """Return the run, and the word behind it. One word alone that names no run is the word, for the latest run."""
+    """Return the run, and the word after it. A single word that names no run counts as the word, for the latest run."""
     if name is None or word is not None:
         return find_runs(name), word
     if name in _PLACES:
@@ -174,7 +176,8 @@ def _runs_and_word(name: str | None, word: str | None) -> tuple[Run | RunArray, 
 
 
 def _written(runs: Run | RunArray, run: Run, options: argparse.Namespace) -> list[_Written]:
-    """What a run has written so far: here, or at the service that keeps it."""
+    """Return the files that a run has written so far: those on this machine, or those at the service that keeps
+    them."""
     below = "" if runs.id == run.id else run.id
     if options.no_fetch or not run.offers(OUTPUTS):
         return [_Written(run, file, below) for file in output_files(run.paths)]
@@ -184,7 +187,8 @@ def _written(runs: Run | RunArray, run: Run, options: argparse.Namespace) -> lis
 
 
 def _fetch(run: Run, places: list[str]) -> None:
-    """Write what the service keeps for these places of the run's directory; nothing for a run that is on none."""
+    """Fetch the files at these places of the run's directory from the service that keeps them. Do nothing if the run is
+    not on a service."""
     if not run.offers(OUTPUTS):
         return
     wanted = frozenset(places)
@@ -193,7 +197,7 @@ def _fetch(run: Run, places: list[str]) -> None:
 
 
 def _handle(run: Run, action: str) -> Mapping[str, Any]:
-    """UsageError for another user's run."""
+    """Return the handle of the run. Raise UsageError if the run belongs to another user."""
     run.refuse_foreign(f"{action} the outputs of")
     handle = run.native()
     assert handle is not None

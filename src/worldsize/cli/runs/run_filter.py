@@ -1,4 +1,4 @@
-"""Which runs a verb is asked for: their state, name, labels, compute, age and directory."""
+"""The selection of runs on the command line: by state, name, labels, compute, age and directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _COMPLETED = 50
 
 
 class RunFilter(NamedTuple):
-    """None, or nothing, where any will do. `since`: Unix seconds; `ids`: those of a directory."""
+    """The properties that runs must have. A value that is None or empty accepts any run. `since` is in Unix seconds.
+    `ids` are the ids of the runs of a directory."""
 
     state: str | None = None
     name: str | None = None
@@ -45,7 +46,7 @@ class RunFilter(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What runs are looked for, after "no run is"; "" for any."""
+        """The description of the runs that the filter accepts, to follow "no run is"; "" for any run."""
         words = [self.state] if self.state else []
         words += [f"called {self.name}"] if self.name is not None else []
         words += [f"on {self.compute}"] if self.compute is not None else []
@@ -74,7 +75,7 @@ def add_filter_options(parser: argparse.ArgumentParser) -> None:
 
 
 def filter_of(options: argparse.Namespace) -> RunFilter:
-    """UsageError for a state or a time that is none."""
+    """Return the filter that the options describe. Raise UsageError if a state or a time is invalid."""
     from worldsize.store.started_from import started_from
 
     here = started_from(load_current_config().home, current_directory()) if options.here else None
@@ -84,8 +85,8 @@ def filter_of(options: argparse.Namespace) -> RunFilter:
 
 
 def parse_since(text: str, now: float) -> float:
-    """Return the time in Unix seconds of an age (7d, 12h) or of a date and time of day here (2026-11-20,
-    2026-11-20T14:30). UsageError for another text."""
+    """Return the time in Unix seconds for an age (7d, 12h), or for a date and a local time of day (2026-11-20,
+    2026-11-20T14:30). Raise UsageError for other text."""
     try:
         if re.match(r"\d{4}-", text):
             return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
@@ -117,7 +118,7 @@ def complete_tags(**_: Any) -> list[str]:
 
 
 def _ended_summaries() -> list[Summary]:
-    """Of those of the newest runs that have ended: no compute is asked for a completion."""
+    """Return the summaries of those of the newest runs that have ended. No compute is queried for a completion."""
     from worldsize.store.find import list_ids
     from worldsize.store.runs import runs_link_dir
     from worldsize.store.summaries import final_summary
@@ -128,7 +129,7 @@ def _ended_summaries() -> list[Summary]:
 
 
 def parse_tag(text: str) -> tuple[str, str | None]:
-    """KEY and VALUE of "KEY=VALUE"; of "KEY" alone any value will do, which is None."""
+    """Return KEY and VALUE of "KEY=VALUE". For "KEY" alone the value is None, which accepts any value."""
     name, equals, value = text.partition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r:.40} has no key")

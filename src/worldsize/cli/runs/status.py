@@ -1,4 +1,4 @@
-"""status: one run's state, as text and as data."""
+"""The verb status: one run's state, as text and as data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DATA_KEYS = (
     "threads", "binding", "progress", "hang", "failure", "usage", "efficiency", "waiting", "message", "warnings",
     "notices", "page", "directory", "elements",
 )  # fmt: skip
-"""The order in which programs get them."""
+"""The order of the further keys in the data for programs."""
 
 _EXAMPLES = """examples:
   worldsize status                            the latest run
@@ -58,22 +58,22 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 class RunView:
-    """What is shown of a run beside what is shown of arrays too.
+    """The part of the output that is shown for single runs only, in addition to the part that is shown for arrays too.
 
     data         further values for programs
-    remark       what stands behind its size
+    remark       the text after its size
     details      further lines below its name
     efficiency   how well it used its nodes, once it has ended
     explanation  why it waits, or failed
-    outcome      what stands behind its state once somebody has waited for it, and further lines
+    outcome      the text after its state at the end of a wait for it, and further lines
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def data(self, statuses: Sequence[Status]) -> dict[str, Any]:
-        """{warnings}, and of a run with a plan {threads, binding, progress, hang, failure, efficiency, waiting,
-        notices, page}"""
+        """Return {warnings}, and for a run with a plan also {threads, binding, progress, hang, failure, efficiency,
+        waiting, notices, page}."""
         from worldsize.service.runs.failure_screen import failure_data
 
         run, now = self._run, statuses[0]
@@ -96,7 +96,7 @@ class RunView:
     def details(self, statuses: Sequence[Status]) -> list[str]:
         plan = self._run.plan
         told = node_notices(self._run.paths, self._node_ranks())
-        said = [notice.text for notice in told if notice.id != HANG]  # while it lasts, the line of the hang tells it
+        said = [notice.text for notice in told if notice.id != HANG]  # a present hang has its own line
         hang = present_hang(self._run, statuses[0])
         bound = "CPUs not bound" if plan.bind == "none" else "CPUs bound"
         lines = [] if hang is None else [_stuck_line(hang), f"details: worldsize why {self._run.id}"]
@@ -121,7 +121,7 @@ class RunView:
             return waiting_lines(why)
         if now.failure is None and not now.message:
             return []
-        from worldsize.service.runs.failure_screen import run_failure_lines  # which most runs do not need
+        from worldsize.service.runs.failure_screen import run_failure_lines  # most runs do not need it
 
         return run_failure_lines(self._run, now)
 
@@ -144,14 +144,14 @@ def _hang_data(hang: Hang | None) -> dict[str, Any] | None:
 
 
 def _stuck_line(hang: Hang) -> str:
-    """ "stuck since 14:03:11 (12 min): rank 13 has not entered all_reduce #288" """
+    """Return the line about a hang: "stuck since 14:03:11 (12 min): rank 13 has not entered all_reduce #288"."""
     seconds = max(0.0, time.time() - hang.since)
     return f"stuck since {hang.since_text} ({duration_text(seconds)}): {hang.sentence}"
 
 
 def threads_of(run: Run) -> int | None:
-    """OMP_NUM_THREADS of the ranks: the job's, else what was set where the run was started, else the plan's share;
-    None where each node works out its own, or it is not a number."""
+    """Return OMP_NUM_THREADS of the ranks: the job's value, else the value where the run was started, else the plan's
+    share; None if each node determines its own, or if the value is no number."""
     recorded = read_object(run.paths.record).get("environment")
     inherited = recorded.get("OMP_NUM_THREADS") if isinstance(recorded, dict) else None
     said = run.plan.environment.get("OMP_NUM_THREADS") or inherited
@@ -161,11 +161,11 @@ def threads_of(run: Run) -> int | None:
 
 
 def page_of(run: Run) -> str:
-    """Return the address of the run's page at its compute; "" where it has none."""
+    """Return the address of the run's page at its compute; "" if it has none."""
     try:
         return str((run.native() or {}).get("page") or "")
     except WorldsizeError:
-        return ""  # which its state says
+        return ""  # the run's state shows the error
 
 
 def _threads_text(threads: int | None) -> str:
@@ -195,8 +195,8 @@ def show_status(options: argparse.Namespace) -> int:
 
 
 def status_data(runs: Run | RunArray, statuses: Sequence[Status], patience: float = 0.0) -> dict[str, Any]:
-    """{id, name, state, reason, exit_code, …, usage, message, directory}, with what is told of a run or an array alone;
-    `patience` is for the usage of what has just ended."""
+    """Return {id, name, state, reason, exit_code, …, usage, message, directory}, with the values for a run or an array
+    only. `patience` is the time in seconds to wait for the usage of runs that have just ended."""
     now = runs.overall(statuses)
     data = {"id": runs.id, "state": now.state, "reason": now.reason, "exit_code": now.exit_code}
     more = {**view_of(runs).data(statuses), "message": now.message, "directory": runs.directory}
@@ -224,7 +224,7 @@ def _status_lines(runs: Run | RunArray, statuses: Sequence[Status]) -> list[str]
 
 
 def _label_lines(runs: Run | RunArray) -> list[str]:
-    """What the job says for people to sort runs by."""
+    """Return lines with the labels by which users sort runs: the experiment, the tags and the description."""
     said = known_labels(runs.common.labels)
     words = {"experiment": said["experiment_name"], "tags": tags_text(said["tags"]), "description": said["description"]}
     return [f"{name}: {printable_text(text)}" for name, text in words.items() if text]
@@ -237,7 +237,7 @@ def _took_text(now: Status) -> str:
 
 
 def ended_text(found: int) -> str:
-    """What stands behind a run's state where so many processes of it were left, and are ended."""
+    """Return the text after a run's state if `found` processes of it were left, and have been ended; "" for none."""
     if found == 0:
         return ""
     return "; ended {} left of it".format("1 process that was" if found == 1 else f"{found} processes that were")

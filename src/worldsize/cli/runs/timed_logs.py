@@ -1,4 +1,4 @@
-"""`logs --timestamps`: a time before each line."""
+"""The output of `logs --timestamps`: a time before each line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE = 5.0
 
 
 def require_times(run: Run, ranks: Sequence[int], option: str, now: float) -> None:
-    """UsageError where no times are known of lines that these ranks have written."""
+    """Raise UsageError if there are lines of these ranks for which no times were recorded."""
     missing = ranks_without_times(run.paths, tuple(ranks))
     started = ranks_start_time(run.paths)
     if not missing or (started is not None and now - started < _PATIENCE and not run.look().final):
@@ -31,8 +31,8 @@ def require_times(run: Run, ranks: Sequence[int], option: str, now: float) -> No
 
 
 class TimePrinter:
-    """Shows lines with their prefixes, and the time before the text of each; with `as_json` as objects that have a
-    time."""
+    """A printer of lines with their prefixes, and with the time before the text of each line. With `as_json` it prints
+    objects that contain the time."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TimePrinter:
         self._begun: set[int] = set()
 
     def show(self, found: TimedLines) -> None:
-        """Show the lines; a long line that comes in pieces has one time."""
+        """Print the lines. A long line that arrives in pieces has one time."""
         time, who = rfc3339(found.time), (found.rank,)
         if self._as_json is not None:
             return self._as_json.show([(who, found.lines)], time)

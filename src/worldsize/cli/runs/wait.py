@@ -1,4 +1,4 @@
-"""wait: until a run has ended."""
+"""The verb wait: it waits until a run has ended."""
 
 from __future__ import annotations
 

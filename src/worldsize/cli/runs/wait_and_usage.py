@@ -1,4 +1,4 @@
-"""What a compute adds to a run's status, in words: why it waits, what it used."""
+"""The information that a compute adds to a run's status, in words: why the run waits, and what it used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def warning_lines(status: Status) -> list[str]:
 
 
 def waiting_lines(waiting: WaitExplanation) -> list[str]:
-    """Return the reason; then what would start it sooner."""
+    """Return the reason for the wait, and then the changes with which the run would start sooner."""
     lines = [waiting.words]
     if waiting.sooner:
         lines += ["it would start sooner with", *("  " + change.words for change in waiting.sooner)]
@@ -25,14 +25,16 @@ def waiting_lines(waiting: WaitExplanation) -> list[str]:
 
 
 def waiting_data(waiting: WaitExplanation | None) -> dict[str, Any] | None:
-    """{reason, words, expected, stuck, sooner: [{options, words, start, gain}]}"""
+    """Return {reason, words, expected, stuck, sooner: [{options, words, start, gain}]}; None if the run does not
+    wait."""
     if waiting is None:
         return None
     return {**waiting._asdict(), "sooner": [change._asdict() for change in waiting.sooner]}
 
 
 def usage_text(usage: Usage | None) -> str:
-    """ "0.4 GPU-hours, CPU 87 % busy"; without GPUs CPU-hours; "" where nothing is known."""
+    """Return the usage as text: "0.4 GPU-hours, CPU 87 % busy". Without GPUs it has CPU-hours. Return "" if nothing is
+    known."""
     if usage is None or not usage.elapsed:
         return ""
     parts = []

@@ -1,4 +1,4 @@
-"""One line at a terminal about a run that is waited for, and whose log is not shown."""
+"""A line at a terminal about a run that is waited for, and whose log is not shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY = 0.5
 
 
 class WaitingLine:
-    """`what` stands in front: "check 20261127-…". `poll` and `take` are what `Run.follow` calls."""
+    """The line about the run, which begins with `what`: "check 20261127-…". `Run.follow` calls `poll` and `take`."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -23,11 +23,11 @@ class WaitingLine:
         self._shown = False
 
     def take(self, statuses: list[Status]) -> None:
-        """Keep what the latest look has found."""
+        """Keep the state that the latest query has found."""
         self._state = str(statuses[0].state)
 
     def poll(self) -> bool:
-        """Show how far it is; nothing of it is news."""
+        """Show the state and the elapsed time. Return False, because this is no new output."""
         now = time.monotonic()
         if now >= self._next and sys.stderr.isatty():
             self._next, self._shown = now + _EVERY, True
@@ -35,7 +35,7 @@ class WaitingLine:
         return False
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line, if it is shown."""
         if self._shown:
             self._shown = False
             show_transient_line()

@@ -1,4 +1,5 @@
-"""why: the cause of a run's end, and the chain from it to what the others said; of an array, its causes."""
+"""The verb why: the cause of a run's end, and the chain from it to what the other ranks reported; for an array, its
+causes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from worldsize.state.records import RunState, Status
 
 _LONGEST = 200
 _RUNS = 8
-"""Runs of a cause that are named."""
+"""The number of runs of a cause that are named."""
 
 _EXAMPLES = """examples:
   worldsize why                         of the latest run that was started here
@@ -57,7 +58,7 @@ def _not_explained(status: Status) -> str:
 
 
 def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
-    """Return the explanation in lines."""
+    """Return the explanation as lines."""
     cause = explanation.cause
     lines = [f"run {run.id} {state_text(status.state, sys.stdout)}" + (f": {status.reason}" if status.reason else "")]
     lines += ["", f"cause ({cause.standing}, {cause.id}): {cause.sentence}"]
@@ -76,7 +77,7 @@ def why_screen(run: Run, status: Status, explanation: Explanation) -> list[str]:
 
 
 def _nodes_of(cause: Cause, run: Run) -> list[int]:
-    """Return the nodes of its ranks; of a cause that has none, the one that failed."""
+    """Return the nodes of the cause's ranks; for a cause without ranks, the node that failed."""
     if not cause.ranks:
         return [] if cause.node is None else [cause.node]
     return [node.node_rank for node in run.plan.nodes if any(rank.rank in cause.ranks for rank in node.ranks)]

@@ -1,4 +1,4 @@
-"""What goes wrong with a request to a service over HTTP, as worldsize's errors, and the messages in its answers."""
+"""The failures of a request to a service over HTTP, as worldsize's errors, and the messages in its answers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CERTIFICATES = {
     **dict.fromkeys((2, 18, 19, 20, 21, 27), (_UNKNOWN_CA, "{authority}")),
     **dict.fromkeys((62, 64), _OTHER_HOST),
 }
-"""What is wrong, and the mend, by OpenSSL's X509_V_ERR_*."""
+"""The problem of a certificate and the hint, by OpenSSL's X509_V_ERR_*."""
 
 
 class Service(NamedTuple):
-    """What messages say of a service.
+    """The words about a service in messages.
 
     name       "the head node"
     url        its address, without a secret
-    setting    the key of the compute that says it: "`url`"
-    authority  the mend where its certificate is of an unknown authority; `{look}` is a command that shows it
+    setting    the key of the compute that contains the address: "`url`"
+    authority  the hint if its certificate was issued by an unknown authority; `{look}` is a command that shows it
     """
 
     name: str
@@ -44,25 +44,27 @@ class Service(NamedTuple):
 
 
 class Unanswered(SubmitAgain):
-    """A request that may be sent again after `pause` seconds at least."""
+    """The error of a request without a usable answer. The request may be sent again after at least `pause` seconds."""
 
     pause = 0.0
 
 
 class TurnedAway(Unanswered):
-    """The service is busy, and did nothing."""
+    """The error of a request to a service that is busy, and that did nothing."""
 
 
 class LostAnswer(Unanswered):
-    """No answer came, or none that says it: the request may have been carried out."""
+    """The error of a request whose answer did not arrive, or does not state the result. The request may have been
+    carried out."""
 
 
 class WrongCertificate(ConfigError):
-    """The certificate does not prove that the service is the one that is meant; nothing was sent to it."""
+    """The error of a certificate that does not prove that the service is the one that is meant. Nothing was sent to
+    it."""
 
 
 def connection_error(error: Exception, sent: bool, service: Service) -> WorldsizeError:
-    """Return the error for a connection that failed. `sent`: the request may have reached the service."""
+    """Return the error for a connection that failed. `sent` means that the request may have reached the service."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _certificate_error(cause, service)
@@ -76,8 +78,8 @@ def connection_error(error: Exception, sent: bool, service: Service) -> Worldsiz
 
 
 def message_of(body: bytes, phrase: str = "") -> str:
-    """Return the message of a refusal, which is JSON text, an object with a Message, or plain text; of a page for
-    browsers, its text, message or title."""
+    """Return the message of a refusal, which is JSON text, an object with a Message, or plain text. For a page for
+    browsers, return its text, message or title. Return `phrase` if there is none."""
     text = body.decode("utf-8", "replace").strip()
     try:
         value = json.loads(text)
@@ -96,14 +98,14 @@ def message_of(body: bytes, phrase: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the words of a text, cut after 500 characters."""
+    """Return the words of a text on one line, cut after 500 characters."""
     words = " ".join(text.split())
     return words if len(words) <= _MOST else words[: _MOST - 1] + "…"
 
 
 def pause_of(retry_after: str, now: float) -> float:
-    """Seconds that a Retry-After means, which is a number of them or a date; 0 for none, for the past and for what is
-    neither. `now` is in Unix seconds."""
+    """Return the seconds that a Retry-After means, which is a number of seconds or a date; 0 for none, for the past and
+    for other text. `now` is in Unix seconds."""
     from email.utils import parsedate_to_datetime
 
     text = retry_after.strip()
@@ -123,11 +125,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return an error in the system's own words, where there are some."""
+    """Return the system's own message for an error, if there is one, else the text of the error."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-    said = re.sub(r"\(?_ssl\.c:\d+\)?:? ?", "", str(error))  # where in OpenSSL's module
+    said = re.sub(r"\(?_ssl\.c:\d+\)?:? ?", "", str(error))  # the position in OpenSSL's module
     return said.strip() or type(error).__name__.replace("Timeout", " timed out")
 
 

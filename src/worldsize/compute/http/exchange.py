@@ -1,5 +1,5 @@
-"""Requests and answers over HTTP, for computes that a service is asked for: bounded in size and time, and tried again
-with growing pauses."""
+"""Requests and answers over HTTP, for computes that are behind a service: bounded in size and time, and retried with
+growing pauses."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _LONGEST_PAUSE = 8.0
 _CONNECT, _READ = 10.0, 30.0
 _IDLE_INTERVAL = 0.1
 _LONGEST_ANSWERS = 10
-"""How many times as long as the patience for one piece of an answer all of it may take."""
+"""The factor by which a whole answer may take longer than the timeout for one piece of it."""
 
 _LARGEST_ANSWER = 256 << 20
 _TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
 class Exchange:
-    """Requests by one `httpx.Client`, which `open_http` returns for its timeouts when the first is sent. `sent` counts
-    them.
+    """Requests by one `httpx.Client`, which `open_http` returns for its timeouts when the first request is sent. `sent`
+    counts them.
 
-    patience  seconds for which a request is tried again that has had no effect: one that asks, or that never arrived;
-              an answer is waited for as long, but 10 s at least and 30 s at most
-    idle      called ten times a second while something is waited for; what it raises gives the question up
+    patience  seconds for which a request that has had no effect is retried: one that only reads, or that never arrived;
+              also the timeout for an answer, but at least 10 s and at most 30 s
+    idle      called ten times a second during a wait; an exception from it abandons the request
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class Exchange:
             self._http = None
 
     def limit_patience(self, seconds: float) -> None:
-        """From now on try nothing again, and wait no longer than `seconds` for an answer."""
+        """Disable retries from now on, and limit the wait for an answer to `seconds`."""
         self._patience = 0.0
         self._timeouts = (seconds, seconds)
         if self._http is not None:
             self._http.timeout = seconds
 
     def repeat(self, send: Callable[[], _T], safe: bool) -> _T:
-        """Return what `send` returns. What it raises to say that it may be called again is heeded for as long as the
-        patience lasts; a LostAnswer only where the request is `safe`, which it is if it changes nothing, or the same
-        whenever it is sent."""
+        """Return the result of `send`. While the patience lasts, call it again if it raises SubmitAgain. After a
+        LostAnswer, call it again only if the request is `safe`: it changes nothing, or has the same effect each time
+        that it is sent."""
         deadline, pause = self.now() + self._patience, _FIRST_PAUSE
         while True:
             try:
@@ -83,9 +83,9 @@ class Exchange:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def send(self, service: Service, method: str, url: str, **given: Any) -> httpx.Response:
-        """Send one request and return the whole answer, whatever its status. `given` is as in `httpx.Client.stream`.
-        LostAnswer where the request may have arrived; SubmitAgain where it did not; ConfigError for an address or a
-        certificate that is wrong, and what `open_http` raises."""
+        """Send one request and return the whole answer, for any status. `given` is as in `httpx.Client.stream`. Raise
+        LostAnswer if the request may have arrived; raise SubmitAgain if it did not; raise ConfigError if an address or
+        a certificate is wrong; raise also what `open_http` raises."""
         import httpx
 
         if self._http is None:
@@ -106,8 +106,8 @@ class Exchange:
             raise ConfigError(f"is not an address:  {error}", service.url, service.mend) from None
 
     def wait_for(self, ask: Callable[[], _T]) -> _T:
-        """Return what `ask` returns, and call `idle` meanwhile. A thread that is given up does not keep this process
-        from ending, as an executor's would."""
+        """Return the result of `ask`, and call `idle` meanwhile. An abandoned thread does not prevent this process from
+        ending, as an executor's thread would."""
         if self._idle is None:
             return ask()
         from concurrent.futures import Future, wait
@@ -134,7 +134,7 @@ class Exchange:
         self._sleep(max(0.0, end - self.now()))
 
     def _read_response(self, stream: AbstractContextManager[httpx.Response]) -> httpx.Response:
-        """Read the answer to its end, within bounds of size and time: a server could put the end off for ever."""
+        """Read the answer to its end, within bounds of size and time, because a server could delay the end for ever."""
         import httpx
 
         with stream as answer:

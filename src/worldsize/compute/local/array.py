@@ -1,6 +1,7 @@
-"""Runs of this machine that do not start at once: elements of an array, and what waits for other runs.
+"""Runs of this machine that do not start at once: elements of an array, and runs that wait for other runs.
 
-Their native id is the queue that will start them; once it has, they have a conductor's of their own.
+Their native id is the queue that will start them. Once it has started a run, the run has the native id of its own
+conductor.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def start_queue(submissions: Sequence[Submission], environ: Mapping[str, str], f
 
 
 def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
-    """What is seen of a run that had not been started when its handle was read. `said` keeps what was found out of each
-    queue."""
+    """Return the observation of a run that had not been started when its handle was read. `said` caches the message for
+    each queue."""
     if handle["host"] != processes.host_name():
         return Observation("unknown", message=f"it waits on {handle['host']}")
     if not is_alive(handle):
@@ -45,7 +46,7 @@ def observe_queued(handle: Handle, said: dict[str, str]) -> Observation:
 
 
 def notify_queues(handles: Sequence[Handle]) -> None:
-    """Tell the queues, all on this machine, that there is something to cancel."""
+    """Notify the queues, all on this machine, that there is something to cancel."""
     for pid in {handle["pid"] for handle in handles if may_be_signalled(handle)}:
         processes.signal_process(pid, signal.SIGCHLD)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream
 
 _ALWAYS_POSSIBLE = 200
-"""So many processes are looked at by nobody before they are started."""
+"""The number of processes up to which the limits are not checked before the start."""
 
 _LOOK_EVERY = 0.25
 _PATIENCE = 2.0
@@ -102,7 +102,8 @@ class LocalCompute:
             notify_queues(queued)
 
     def _cancel(self, handle: Handle, now: bool) -> None:
-        """A conductor that is gone has agents that end by themselves; what is left of the run is found by its mark."""
+        """Send a signal to the run's conductor. If the conductor is gone, its agents end by themselves; the other
+        processes of the run are found by their mark and signalled."""
         if leftovers.may_be_signalled(handle):
             processes.signal_process(handle["pid"], STOP_NOW if now else signal.SIGTERM)
             processes.signal_process(handle["pid"], signal.SIGCONT)
@@ -120,7 +121,7 @@ class LocalCompute:
         deadline = time.monotonic() + _PATIENCE
         while (
             leftovers.may_be_signalled(handle) and time.monotonic() < deadline
-        ):  # it knows best what belongs to the run
+        ):  # the conductor knows best what belongs to the run
             self._cancel(handle, now=True)
             time.sleep(_PAUSE)
         return max(left, leftovers.kill_leftovers(*run, handle["pid"], handle["start_time"]))
@@ -139,7 +140,8 @@ class LocalCompute:
         return code
 
     def _requested_gpus(self, job: Job) -> int | None:
-        """GPUs count once somebody asks for them: many CPU ranks may well run on a machine that has one GPU."""
+        """Return the number of GPUs per node; None if none are requested. GPUs count only if they are requested,
+        because many CPU ranks may well run on a machine that has one GPU."""
         if job.virtual_gpus is not None:
             return job.virtual_gpus
         if self._settings.gpus_per_node is not None:
@@ -184,7 +186,7 @@ class LocalCompute:
 
 
 def _exceeded_limits(plan: Plan) -> list[CheckResult]:
-    """Errors for what this machine, or this user on it, may not start at all."""
+    """Return errors for limits of this machine, or of this user on it, that prevent the start."""
     import resource
 
     from worldsize.agent.control.rendezvous import OPEN_FILES
@@ -192,7 +194,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
     found = []
     processes_needed = len(plan.nodes) + plan.world_size
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), memory >> 20)  # none takes less than 1 MiB
+    limits = (resource.getrlimit(resource.RLIMIT_NPROC)[1], _pid_max(), memory >> 20)  # a process takes at least 1 MiB
     allowed = min(limit for limit in limits if limit >= 0)
     if processes_needed > allowed:
         what = "%d ranks on %d nodes are %d processes, and this machine allows %d"
@@ -208,7 +210,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
 
 
 def _pid_max() -> int:
-    """Return the system's limit of process numbers; -1 where the system does not tell."""
+    """Return the system's limit of process numbers; -1 if the system does not report it."""
     try:
         with open("/proc/sys/kernel/pid_max") as file:
             return int(file.read())
@@ -217,11 +219,11 @@ def _pid_max() -> int:
 
 
 def _thread_count() -> int:
-    """Threads of this process, those of native libraries included."""
+    """Return the number of threads of this process, including those of native libraries."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
-        import threading  # 0.4 ms of every start
+        import threading  # the import takes 0.4 ms of every start
 
         return threading.active_count()
 

@@ -1,5 +1,5 @@
-"""What is left of a local run on this machine: its agents by their session, all else by its mark. Of both only what
-works in the run's own directory counts: a handle, and a run's id, can be written down by anybody."""
+"""The remains of a local run on this machine: its agents are found by their session, all other processes by their mark.
+Only processes that work in the run's own directory count, because any user can write down a handle or a run's id."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from worldsize.trust.owners import is_own_process
 
 _PATIENCE = 2.0
 _PARENT, _SESSION, _STARTED = 1, 3, 19
-"""Where they stand among the fields of `processes.stat_fields`."""
+"""Indices among the fields of `processes.stat_fields`."""
 _FORKED_WITHIN = 60.0
 _child_pids: set[int] = set()
 
 
 def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
-    """What lives of the session that the conductor, which started at `started` clock ticks, has opened: its agents.
+    """Return the living processes of the session of the conductor, which started at `started` clock ticks: its agents.
 
-    They are forked in its first moments, so that nobody who has got the same number since is taken for one of them.
+    The agents are forked in its first moments. A process that has got the same number since is therefore not taken for
+    one of them.
     """
     if processes.start_time(conductor) not in (None, started):
         return []
@@ -40,7 +41,7 @@ def living_agents(conductor: int, started: int, run_dir: str) -> list[int]:
 
 
 def has_begun(run_dir: str) -> bool:
-    """Return whether any agent of the run has noted anything."""
+    """Return whether any agent of the run has recorded anything."""
     paths = RunPaths(run_dir)
     try:
         return any(os.listdir(directory) for directory in (paths.events_dir, paths.exit_dir))
@@ -49,13 +50,14 @@ def has_begun(run_dir: str) -> bool:
 
 
 def find_marked_processes(run_id: str, run_dir: str | None) -> list[int]:
-    """Return the ranks and whatever they have started, in any session: who carries the run's id and directory in its
-    environment. None: any directory, where nobody but the user has named the run."""
+    """Return the ranks and all processes that they have started, in any session: those with the run's id and directory
+    in their environment. None as `run_dir` means any directory, for a run that only the user has named."""
     return _processes_with_mark(b"WORLDSIZE_RUN_ID=%s\0" % run_id.encode(), run_dir)
 
 
 def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = None, started: int | None = None) -> int:
-    """KILL to all that is left, until nothing is (2 s at most); how many processes that were."""
+    """Send KILL to all processes that are left, until there are none (2 s at most). Return how many processes there
+    were."""
 
     def left() -> list[int]:
         found = find_marked_processes(run_id, run_dir)
@@ -67,12 +69,14 @@ def kill_leftovers(run_id: str, run_dir: str | None, conductor: int | None = Non
 
 
 def kill_element_leftovers(array_id: str, root: str) -> int:
-    """Return the same for the ranks of all elements of the array in `root`."""
+    """Send KILL to the ranks of all elements of the array in `root`, until there are none (2 s at most). Return how
+    many processes there were."""
     return _kill_until_none(lambda: _processes_with_mark(b"WORLDSIZE_RUN_ID=%s_" % array_id.encode(), root))
 
 
 def _kill_until_none(find: Callable[[], list[int]]) -> int:
-    """Once anything was found, what is in the middle of an exec, and shows no mark then, is looked for once more."""
+    """Kill the processes that `find` returns, until it returns none or the time is over. Return their number. If any
+    were found, search once more, because a process in the middle of an exec shows no mark."""
     ended: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
     empty = 0
@@ -88,7 +92,8 @@ def _kill_until_none(find: Callable[[], list[int]]) -> int:
 
 
 def _processes_with_mark(mark: bytes, directory: str | None) -> list[int]:
-    """Whose WORLDSIZE_RUN_DIR is, or lies in, the directory."""
+    """Return the processes with this mark whose WORLDSIZE_RUN_DIR is the directory, or is in it; None means any
+    directory."""
     found = {pid: entries for pid in _pids() if mark in (entries := _environment(pid))}
     if directory is None:
         return list(found)
@@ -106,7 +111,8 @@ def _pids() -> Iterator[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """Of a process of this user's: anybody may start one with a run's id."""
+    """Return the environment of a process of this user; nothing for other processes, because any user may start one
+    with a run's id."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read() + b"\0" if is_own_process(pid) else b""
@@ -115,7 +121,7 @@ def _environment(pid: int) -> bytes:
 
 
 def is_alive(handle: Handle) -> bool:
-    """Return whether the process that the handle names still runs; one that was started here is reaped when it does
+    """Return whether the process that the handle names still runs. A process that was started here is reaped if it does
     not."""
     pid = handle["pid"]
     if pid in _child_pids:
@@ -127,13 +133,14 @@ def is_alive(handle: Handle) -> bool:
 
 
 def remember_child(pid: int) -> None:
-    """Of a process that this one has started for a run: nobody else waits for it. A handle alone is not believed."""
+    """Record a process that this process has started for a run, because no other process waits for it. A handle alone
+    is not trusted."""
     _child_pids.add(pid)
 
 
 def may_be_signalled(handle: Handle) -> bool:
-    """Return whether the process that the handle names still runs, and is one that works for the run, or for its array:
-    by what it writes to, or because this process has forked it, perhaps a moment ago."""
+    """Return whether the process that the handle names still runs, and works for the run, or for its array. The file
+    that it writes to shows this, or that this process has forked it, perhaps a moment ago."""
     if not is_alive(handle):
         return False
     return _is_child(handle["pid"]) or writes_below(handle["pid"], handle.get("queue", handle["run_dir"]))
@@ -145,8 +152,8 @@ def _is_child(pid: int) -> bool:
 
 
 def writes_below(pid: int, directory: str) -> bool:
-    """Return whether the process's standard output goes to a file in the directory, as a conductor's, an agent's and a
-    queue's does."""
+    """Return whether the process's standard output goes to a file in the directory, as that of a conductor, an agent
+    and a queue does."""
     try:
         return is_inside(os.readlink(f"/proc/{pid}/fd/1"), directory)
     except OSError:

@@ -1,4 +1,4 @@
-"""This machine as a compute tells of it: processors, memory and GPUs."""
+"""The resources that this machine reports as a compute: processors, memory and GPUs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nodes() -> list[ComputeNode]:
 
 
 def gpu_count() -> int:
-    """NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
+    """Return the number of NVIDIA devices of this machine, from /proc: no library is loaded to count them."""
     try:
         return len(os.listdir(_PROC_GPUS))
     except OSError:
@@ -41,7 +41,7 @@ def gpu_count() -> int:
 
 
 def _memory() -> tuple[int | None, int | None]:
-    """Total and available MiB."""
+    """Return the total and the available memory in MiB; None for values that are not known."""
     found = {}
     try:
         with open("/proc/meminfo") as file:
@@ -54,7 +54,8 @@ def _memory() -> tuple[int | None, int | None]:
 
 
 def gpu_models() -> list[str]:
-    """Return the model of each NVIDIA device, as the driver says in /proc or, where that is hidden, nvidia-smi."""
+    """Return the model of each NVIDIA device, as the driver reports it in /proc or, if that is hidden, as nvidia-smi
+    does."""
     models = []
     try:
         for name in sorted(os.listdir(_PROC_GPUS)):

@@ -1,8 +1,10 @@
-"""What accounting (sacct) knows of jobs: those that slurmctld has forgotten, and what only accounting tells.
+"""The knowledge of accounting (sacct) about jobs: jobs that slurmctld has forgotten, and values that only accounting
+has.
 
-Every attempt of a restarted job is a record of its own, shown with --duplicates; job numbers are used again after a
-while, so records of another name are another job's. Steps are read too: a step may have run out of memory in a job
-that only says FAILED. sacct lags behind by seconds, and shows nothing where accounting is off: absence says nothing.
+Every attempt of a restarted job is a separate record, shown with --duplicates. Job numbers are used again after a
+while, so records with another name belong to another job. Steps are read too: a step may have run out of memory in a
+job whose state is only FAILED. sacct lags behind by seconds, and shows nothing if accounting is off, so a missing
+record proves nothing.
 """
 
 from __future__ import annotations
@@ -30,15 +32,16 @@ COLUMNS = (
     "JobID", "State", "ExitCode", "Reason", "JobName", "Partition", "NNodes", "NodeList", "Submit", "Start", "End",
     "ElapsedRaw", "TimelimitRaw", "TotalCPU", "CPUTimeRAW",
 )  # fmt: skip
-"""Columns that 20.11 to 26.05 all have ("Restarts" came with 24.11, "Reserved" went with 23.02)."""
+"""Columns that all versions from 20.11 to 26.05 have ("Restarts" was added in 24.11, "Reserved" was removed in
+23.02)."""
 
 _PLACEHOLDER_NAME = "allocation"
-"""slurmdbd's name, for some seconds and without a partition, of a job whose end it heard of before its start
-(as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""
+"""The name that slurmdbd uses, for some seconds and without a partition, for a job whose end was reported to it before
+its start (as_mysql_job_start; seen with 22.05 for jobs of less than a second)."""
 
 
 class AccountingRecord(NamedTuple):
-    """One attempt of one job, as accounting holds it.
+    """A record of accounting: one attempt of one job.
 
     row        as squeue's, with this attempt's times
     cpu_used   seconds of CPU time that its processes took; None while it is not known
@@ -51,9 +54,11 @@ class AccountingRecord(NamedTuple):
 
 
 def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, JobRow]:
-    """Return the newest attempt of each job that accounting knows; raises as `run` does, also where accounting is off.
+    """Return the newest attempt of each job that accounting knows. Raise the errors that `run` raises, also if
+    accounting is off.
 
-    Elements that were cancelled while their array waited have no record of their own: the array's stands for them.
+    Elements that were cancelled while their array waited have no record of their own: the array's record is used for
+    them.
     """
     wanted = list(dict.fromkeys(ids))
     found = newest_attempts(records_of(wanted, run))
@@ -64,8 +69,8 @@ def account_rows(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dic
 def records_of(
     ids: Iterable[str], run: Callable[[Sequence[str]], str], columns: Sequence[str] = COLUMNS
 ) -> list[AccountingRecord]:
-    """Return every attempt of these jobs, from one call; --jobs alone makes sacct look back to the beginning of
-    time."""
+    """Return every attempt of these jobs, from one call for each batch of ids. With --jobs alone, sacct searches from
+    the beginning of time. Raise SubmitAgain if an answer was cut short."""
     found: list[AccountingRecord] = []
     for some in id_batches(ids):
         text = run([*_sacct_argv(columns), "--jobs=" + ",".join(some)])
@@ -76,7 +81,8 @@ def records_of(
 
 
 def find_ended_jobs(name: str, run: Callable[[Sequence[str]], str]) -> list[str]:
-    """Jobs of this name that ended within the last day; none where accounting does not answer."""
+    """Return the ids of this user's jobs with this name that ended within the last day; none if accounting does not
+    answer."""
     try:
         text = run([*_sacct_argv(), "--allocations", "--name=" + name, "--starttime=now-1days", f"--uid={os.getuid()}"])
     except (SubmitAgain, SubmitRejected, ConfigError):
@@ -90,8 +96,8 @@ def _sacct_argv(columns: Sequence[str] = COLUMNS) -> list[str]:
 
 
 def newest_attempts(found: Iterable[AccountingRecord]) -> dict[str, AccountingRecord]:
-    """Return each job's newest attempt, with how many of the same name came before it, and how the last of them
-    ended."""
+    """Return each job's newest attempt, with the number of attempts of the same name before it, and the state in which
+    the last of these ended."""
     attempts: dict[str, list[AccountingRecord]] = {}
     for record in found:
         attempts.setdefault(record.row.job, []).append(record)
@@ -106,7 +112,8 @@ def _newest_attempt(attempts: list[AccountingRecord]) -> AccountingRecord:
 
 
 def parse_records(text: str, columns: Sequence[str] = COLUMNS) -> Iterator[AccountingRecord]:
-    """sacct's lines as records, each step's word taken into its job's; a line that is not whole is left out."""
+    """Parse sacct's lines into records. A step's OUT_OF_MEMORY is added to its job's record. An incomplete line is left
+    out."""
     current: list[AccountingRecord] = []
     for value in values_of(text, columns):
         job, dot, _ = value["JobID"].partition(".")
@@ -150,6 +157,6 @@ def _record(job: str, value: dict[str, str]) -> AccountingRecord:
 
 
 def _cancelling_user(state: str) -> int | None:
-    """Return the uid of "CANCELLED by 1000"."""
+    """Return the uid in "CANCELLED by 1000"; None if there is none."""
     uid = state.partition(" by ")[2].strip()
     return int(uid) if uid.isdecimal() else None

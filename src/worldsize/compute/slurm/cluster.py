@@ -1,6 +1,6 @@
-"""What a cluster has and what of it is free: nodes and partitions, from one sinfo each.
+"""Nodes and partitions of a Slurm cluster with their free resources, from one sinfo each.
 
-Columns are asked for with width 0 and the separator of `job_rows`, as in `queue`. The state is sinfo's StateLong, whose
+Columns are requested with width 0 and the separator of `job_rows`, as in `queue`. The state is sinfo's StateLong, whose
 last character is a mark (sinfo's manual, "NODE STATE CODES").
 """
 
@@ -40,11 +40,12 @@ _NOTHING = frozenset(("(null)", "none", "n/a", "None", "N/A", ""))
 
 
 class PartitionRow(NamedTuple):
-    """One partition; `max_time` in seconds.
+    """A partition of the cluster.
 
-    up             it takes and starts jobs
-    max_time, max_nodes   that one job may have; None for no limit
-    gpus_per_node  the most that one of its nodes has
+    up             whether it accepts and starts jobs
+    max_time       maximum run time of one job in seconds; None for no limit
+    max_nodes      maximum number of nodes of one job; None for no limit
+    gpus_per_node  maximum number of GPUs of one of its nodes
     """
 
     name: str
@@ -57,18 +58,18 @@ class PartitionRow(NamedTuple):
 
 
 def nodes(run: Callable[[Sequence[str]], str]) -> list[ComputeNode]:
-    """Return every node, once, in sinfo's order; raises as `run` does. Its `state` is Slurm's word without the mark,
-    its `reason` is the administrator's, or Slurm's."""
+    """Return every node once, in sinfo's order. Raise the errors that `run` raises. A node's `state` is Slurm's word
+    without the mark. Its `reason` was set by an administrator or by Slurm."""
     return node_rows(run([*_SINFO, "--Node", format_option(_NODE_COLUMNS)]))
 
 
 def partitions(run: Callable[[Sequence[str]], str]) -> list[PartitionRow]:
-    """Return every partition, hidden ones too; raises as `run` does."""
+    """Return every partition, hidden ones too. Raise the errors that `run` raises."""
     return partition_rows(run([*_SINFO, format_option(_PARTITION_COLUMNS)]))
 
 
 def node_rows(text: str) -> list[ComputeNode]:
-    """Return the nodes in sinfo's answer, each once: sinfo --Node prints a node once for each of its partitions."""
+    """Return the nodes in sinfo's output, each once. sinfo --Node prints a node once for each of its partitions."""
     found: dict[str, ComputeNode] = {}
     for value in values_of(text, _NODE_COLUMNS):
         node = _node(value)
@@ -80,7 +81,7 @@ def node_rows(text: str) -> list[ComputeNode]:
 
 
 def partition_rows(text: str) -> list[PartitionRow]:
-    """Return the partitions in sinfo's answer, each once: sinfo prints a partition once for each kind of node in it."""
+    """Return the partitions in sinfo's output, each once. sinfo prints a partition once for each kind of node in it."""
     found: dict[str, PartitionRow] = {}
     for value in values_of(text, _PARTITION_COLUMNS):
         row = _partition(value)
@@ -93,9 +94,10 @@ def partition_rows(text: str) -> list[PartitionRow]:
 
 
 def gpus_of(gres: str) -> tuple[str, int]:
-    """Type and number of the GPUs in "gpu:h100:4(S:0-1)", "gpu:4", "gpu:(null):0(IDX:N/A)", "gpu:a:2,gpu:b:1".
+    """Return the type and the number of the GPUs in a text such as "gpu:h100:4(S:0-1)", "gpu:4",
+    "gpu:(null):0(IDX:N/A)" or "gpu:a:2,gpu:b:1". Several types are joined with commas.
 
-    What a job asked for per node is written alike, "gpu:2" in 20.11, "gres:gpu:2" and "gres/gpu:2" later.
+    The GPUs per node that a job requested have the same form: "gpu:2" in 20.11, "gres:gpu:2" and "gres/gpu:2" later.
     """
     types: list[str] = []
     count = 0

@@ -1,4 +1,5 @@
-"""Runs one of Slurm's programs, and classifies its failures: try again, refused for good, no Slurm on this machine."""
+"""Functions that run Slurm's programs and classify their failures: retry later, rejected for good, or no Slurm on this
+machine."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 
 
 TIMEOUT = 30.0
-"""Seconds for one answer; Slurm's programs themselves try for MessageTimeout (10 s by default), some several times."""
+"""Seconds to wait for the output of one program. Slurm's programs themselves try for MessageTimeout (10 s by default),
+some of them several times."""
 
 _IDLE_INTERVAL = 0.1
 _OWN_UMASK = -1
-"""This process's."""
+"""Value of `umask` that keeps the umask of this process."""
 _KEPT_VARIABLES = frozenset(("SLURM_CONF", "SLURM_JWT"))
 _SCRUBBED_PREFIXES = (
     "SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_", "SCONTROL_", "PMI",
@@ -27,7 +29,7 @@ _SCRUBBED_PREFIXES = (
 
 
 class ProgramOutput(NamedTuple):
-    """What a program ended with. `code` is its exit code, 128+N for signal N."""
+    """The result of a program that ended. `code` is its exit code, or 128+N for signal N."""
 
     code: int
     out: str
@@ -35,10 +37,10 @@ class ProgramOutput(NamedTuple):
 
 
 def clean_environ(environ: Mapping[str, str], program: str = "squeue") -> dict[str, str]:
-    """Return the environment for one of Slurm's programs, without what an outer allocation or a shell's start-up files
-    left.
+    """Return the environment for one of Slurm's programs, without the variables that an outer allocation or a shell's
+    start-up files have set.
 
-    Programs that only ask get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
+    Programs that only query get plain texts, and times as Unix seconds (SLURM_TIME_FORMAT). sbatch does not: its
     environment becomes the job's.
     """
     stay = (name for name in environ if name in _KEPT_VARIABLES or not name.startswith(_SCRUBBED_PREFIXES))
@@ -58,11 +60,14 @@ def call(
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
 ) -> ProgramOutput:
-    """Run a program found on `environ`'s PATH, in a session of its own, so that a Ctrl-C does not cut it short.
+    """Run a program found on `environ`'s PATH and return its output. It runs in a session of its own, so that Ctrl-C
+    does not interrupt it.
 
-    ConfigError: there is none. SubmitAgain: no answer within `timeout` seconds; it and its children were killed.
-    `umask`: the program's; sbatch makes it the job's. `idle` is called ten times a second until it answers; what that
-    raises ends it in the same way.
+    `umask` is the program's umask, which sbatch makes the job's. `idle` is called ten times a second until the program
+    ends. If `idle` raises, the program and its children are killed, and the exception is raised again.
+
+    Raise ConfigError if the program does not exist or is not executable. Raise SubmitAgain if it does not end within
+    `timeout` seconds; the program and its children are then killed.
     """
     import subprocess
 
@@ -90,7 +95,7 @@ def call(
         _kill(process)
         what = f"Slurm's {program} gave no answer within {timeout:g} s"
         raise SubmitAgain(what, program, "the cluster's controller may be busy or down; try again") from None
-    except BaseException:  # what `idle` raises, an interrupt too: no program stays behind
+    except BaseException:  # `idle` may raise anything, an interrupt too; the program must not stay behind
         _kill(process)
         raise
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
@@ -98,7 +103,8 @@ def call(
 
 
 def _open_text(text: str) -> int:
-    """Return a descriptor from which a program reads `text`. A batch script is hundreds of pipes' worth."""
+    """Return a file descriptor from which a program reads `text`. A batch script can be hundreds of times as large as a
+    pipe's buffer."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("worldsize-input")
     else:
@@ -140,7 +146,8 @@ def run_slurm(
     idle: Callable[[], None] | None = None,
     umask: int = _OWN_UMASK,
 ) -> str:
-    """What the program printed. ConfigError, SubmitAgain and SubmitRejected as `errors.slurm_error` sorts them."""
+    """Run one of Slurm's programs and return what it printed. Raise ConfigError, SubmitAgain or SubmitRejected if it
+    fails, as `errors.slurm_error` classifies the failure."""
     answer = call(argv, environ=environ, timeout=timeout, input=input, idle=idle, umask=umask)
     if answer.code == 0:
         return answer.out
@@ -160,7 +167,7 @@ def _missing_program_error(program: str, error: OSError) -> ConfigError:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The program and whatever it started: sites wrap sbatch in scripts."""
+    """Kill the program and every process that it started, since sites wrap sbatch in scripts. Close its pipes."""
     import signal
 
     try:

@@ -1,4 +1,5 @@
-"""A Slurm cluster, from its login node: sbatch, squeue, sacct, scancel and a shared directory; nothing else."""
+"""Compute for a Slurm cluster, used from its login node. It needs only sbatch, squeue, sacct, scancel and a shared
+directory."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from worldsize.compute.capabilities import ComputeNode, NodeCommand, NodeCommandStream, Usage, WaitExplanation
 
 _REPORTS = "wings.slurm_reports.reports"
-"""`nodes`, `explain`, `usages`: runs without it go on, and nothing is told of why they wait and what they used."""
+"""Module of `nodes`, `explain` and `usages`. Runs work without it, but why they wait and what they used is then not
+reported."""
 
 _JOBS_PER_SCANCEL = 500
 _KEPT_SIZE = 1 << 16
@@ -57,13 +59,13 @@ KEPT = (
     "SLURM_JOB_NODELIST", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME", "SLURM_RESTART_COUNT", "SLURM_ARRAY_JOB_ID",
     "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_HOST", "SLURM_SUBMIT_DIR", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE",
 )  # fmt: skip
-"""True of every rank of the job, whoever starts it. Not SLURM_TASKS_PER_NODE: with it, a plain mpirun of the script
-would take the allocation for its own."""
+"""Variables that hold for every rank of the job, regardless of the process that starts it. SLURM_TASKS_PER_NODE is not
+among them: with it, a plain mpirun of the script would use the allocation as its own."""
 
 
 class Payload(NamedTuple):
-    """`script` goes to sbatch's standard input; `signal` is how many seconds before the limit ranks are signalled;
-    `dependency` is what the job itself asks to wait for."""
+    """Slurm's part of a submission. `script` is written to sbatch's standard input. `signal` is the number of seconds
+    before the time limit at which the ranks are signalled. `dependency` is the dependency option of the job itself."""
 
     script: str
     signal: int | None
@@ -107,13 +109,15 @@ class SlurmCompute:
         ]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """Return the finding; about the key of the compute's own table where that said what the job did not."""
+        """Return the finding. If the compute's own table, and not the job, set the option, `where` names the key of
+        that table."""
         _, _, key = (found.where or "").partition("slurm.")
         is_own = key in self._settings.options or (key == "gpus_per_node" and self._settings.gpus_per_node)
         return found._replace(where=f"compute.{self.name}.{key}") if is_own and key not in job.slurm else found
 
     def check_locations(self, job: Job) -> list[CheckResult]:
-        """Return whether the nodes will see what the run needs."""
+        """Return the problems with the runs directory, the inputs and the interpreter, which the nodes must be able to
+        see."""
         from worldsize.compute.slurm import preflight
 
         given = {name: value.path for name, value in job.inputs.items() if isinstance(value, Input)}
@@ -152,7 +156,8 @@ class SlurmCompute:
         return Submission(plan, paths, shown, Payload(text, signal, dict(said).get("dependency")))
 
     def _packed(self, data: bytes) -> bytes:
-        """`data` as it travels in the script. What is large, and the same in each run, is packed once."""
+        """Return `data` as `pack` compresses it for the script. Data of 64 KiB or more, which is the same in each run,
+        is compressed once and kept in the home's cache."""
         if len(data) < _KEPT_SIZE:
             return pack(data)
         cache = os.path.join(self._home, "cache")
@@ -198,7 +203,8 @@ class SlurmCompute:
         return query_pause(age, runs, queued)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Slurm signals every process of a job with TERM; the agents see to the grace. KILL leaves them none."""
+        """Cancel the jobs. Slurm sends TERM to every process of a job, and the agents apply the grace period. If `now`,
+        Slurm sends KILL first, which leaves the agents no grace period."""
         jobs = fold_job_ids(handle["job"] for handle in handles)
         for start in range(0, len(jobs), _JOBS_PER_SCANCEL):
             if now:
@@ -212,7 +218,8 @@ class SlurmCompute:
         return 1
 
     def requeue(self, handle: Handle, attempt: int) -> None:
-        """Slurm counts the attempts itself, and forgets a job some minutes after its end."""
+        """Put the job back into Slurm's queue. `attempt` is not used, since Slurm counts the attempts itself. Slurm
+        forgets a job some minutes after its end."""
         self._run(["scontrol", "requeue", handle["job"]])
 
     def nodes(self) -> list[ComputeNode]:
@@ -253,7 +260,7 @@ class SlurmCompute:
         try:
             self._run(["scancel", *words])
         except SubmitRejected:
-            pass  # it has ended already, which is what was asked for
+            pass  # the job has already ended, so nothing is left to cancel
 
     def _options(self, job: Job, plan: Plan) -> list[options.Option]:
         if plan.batch is None:
@@ -265,12 +272,13 @@ class SlurmCompute:
 
     @property
     def python(self) -> str:
-        """What runs the agents on the nodes."""
+        """The interpreter that runs the agents on the nodes."""
         return self._settings.python or sys.executable
 
 
 def _dependency_option(submission: Submission) -> list[str]:
-    """sbatch's option for dependencies on other runs, besides those that the job names itself."""
+    """Return sbatch's option for the dependencies on other runs, together with the job's own dependency. Empty if the
+    submission waits for no other run."""
     waits = [
         "{}:{}".format("afterany" if after.any_end else "afterok", ":".join(handle["job"] for handle in after.handles))
         for after in submission.after
@@ -283,7 +291,7 @@ def _dependency_option(submission: Submission) -> list[str]:
 
 
 def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str]) -> Compute:
-    """Return the cluster, or the allocation that this shell belongs to."""
+    """Return the compute for the cluster, or for the allocation that this shell belongs to."""
     inside = is_inside_allocation(environ, partial(run_slurm, environ=environ))
     return _open(settings, home, environ, inside)
 
@@ -294,7 +302,8 @@ def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Ma
 
 
 def _open(settings: ComputeSettings, home: str, environ: Mapping[str, str], inside: bool) -> Compute:
-    """Return the cluster, or steps in an allocation. ConfigError where this installation is without those."""
+    """Return the compute for the cluster, or, if `inside`, for the steps of an allocation. Raise ConfigError if this
+    installation has no module for allocations."""
     if not inside:
         return SlurmCompute(settings, home, environ)
     module = load_module("wings.slurm_allocation.compute", "running inside an allocation of Slurm's")

@@ -1,6 +1,6 @@
-"""From what a Slurm program printed when it failed to one of our errors, with what to do.
+"""Conversion of the error text of a Slurm program to a worldsize error with a hint.
 
-Texts are those of Slurm's src/common/slurm_errno.c, 20.11 to 26.05, of its programs' own error lines, and of the C
+The texts are those of Slurm's src/common/slurm_errno.c, 20.11 to 26.05, of its programs' own error lines, and of the C
 library's strerror, which Slurm prints for connections.
 """
 
@@ -77,10 +77,10 @@ _HINTS = (
 
 
 def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = None) -> WorldsizeError:
-    """Return the error for what a program printed when it failed.
+    """Return the error for the text that a program printed when it failed.
 
-    SubmitAgain: the controller or the database is away or busy; ConfigError: this machine knows no cluster;
-    SubmitRejected: everything else, in Slurm's own words.
+    It is SubmitAgain if the controller or the database is away or busy, ConfigError if this machine knows no cluster,
+    and SubmitRejected in all other cases, with Slurm's own words.
     """
     words = error_text_of(text)
     if re.search(_NO_CLUSTER, text):
@@ -95,7 +95,7 @@ def slurm_error(program: str, text: str, environ: Mapping[str, str] | None = Non
 
 
 def error_text_of(text: str) -> str:
-    """Return an error text without the programs' prefixes, each line once."""
+    """Return an error text without the programs' prefixes, each line once, with at most 1000 characters."""
     lines = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -110,7 +110,8 @@ def error_text_of(text: str) -> str:
 
 
 def _hint(words: str, environ: Mapping[str, str]) -> str | None:
-    """What to do; a default that the user's shell sets for sbatch, and that we leave out, is named."""
+    """Return the hint for an error text; None if no pattern matches. If the user's shell sets a default for sbatch that
+    worldsize does not pass on, the hint names it."""
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, words, re.IGNORECASE)), None)
     for key, name in _DEFAULTS_OF_SBATCH.items():
         if key in words.lower() and environ.get(name):

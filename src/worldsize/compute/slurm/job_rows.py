@@ -1,5 +1,5 @@
-"""What Slurm reports of one job, and the short texts in which it does: times, durations, exit codes, ids of array
-elements (`1234_[0-2,7]`); durations, signals and users as people read them."""
+"""Slurm's report of one job, and functions that parse its short texts: times, durations, exit codes and ids of array
+elements (`1234_[0-2,7]`). Other functions format durations and signals for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worldsize.plan.hostlist import MAX_NAMES
 from worldsize.state.exit_records import signal_name
 
 SEPARATOR = "\x1f"
-"""Between columns: a character that no name, reason or comment holds, unlike `|`."""
+"""Separator of columns: a character that no name, reason or comment contains, unlike `|`."""
 
 QUEUE = "queue"
 ACCOUNTS = "accounts"
@@ -20,12 +20,12 @@ NOWHERE = "nowhere"
 UNANSWERED = "unanswered"
 
 OUT_OF_MEMORY_SIGNAL = 125
-"""SIG_OOM in slurm.h: no signal, a mark in the exit code of what ran out of memory."""
+"""SIG_OOM in slurm.h. It is no real signal, but a mark in the exit code of a job or step that ran out of memory."""
 
 _LONGEST_LIST = 100_000
-"""Bytes of ids for one call: an argument may have 128 KiB (MAX_ARG_STRLEN)."""
+"""Maximum number of bytes of ids in one call. An argument may have 128 KiB (MAX_ARG_STRLEN)."""
 _MOST = 400
-"""Characters of one list of numbers: far below what any Slurm reads."""
+"""Maximum number of characters of one list of element numbers. Every version of Slurm reads far longer lists."""
 
 _YEAR = 365 * 86400
 _DURATION = r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(\.\d+)?"
@@ -34,22 +34,24 @@ _ELEMENT_RANGE = r"(\d+)(?:-(\d+)(?::(\d+))?)?"
 
 
 class JobRow(NamedTuple):
-    """One job, or one element of an array. Times are Unix seconds, durations seconds; None where Slurm does not say.
+    """A job, or one element of a job array. Times are Unix seconds and durations seconds; None where Slurm does not
+    report them.
 
-    job           the id that was asked for: "1234" or "1234_7"
-    seen          QUEUE: slurmctld knows it; ACCOUNTS: only accounting does; NOWHERE: neither; UNANSWERED: see `trouble`
-    state         Slurm's word, in full: "RUNNING"; "" where it was not seen
+    job           the requested id: "1234" or "1234_7"
+    seen          QUEUE: slurmctld knows the job; ACCOUNTS: only accounting does; NOWHERE: neither does;
+                  UNANSWERED: see `trouble`
+    state         Slurm's word, in full: "RUNNING"; "" if the job was not seen
     reason        Slurm's word for why it waits or ended; "" for none
     nodes         folded, as Slurm prints them; "" before it has any
-    exit_code     as Slurm prints it; `code_of` reads it
-    restarts      how many times Slurm has put it back into the queue
-    expected      when it is expected to start, while it waits
-    limit         of its run time; None for no limit, or an unknown one
-    dependency    what it still waits for: "afterok:12(unfulfilled)"
-    tres          what it holds or held: "cpu=8,node=2,gres/gpu=8"
-    cancelled_by  the uid
-    out_of_memory one of its steps was ended for its memory, whatever the job's own state says
-    before        the state that its attempt before the last restart ended in
+    exit_code     as Slurm prints it; `code_of` parses it
+    restarts      number of times that Slurm has put the job back into the queue
+    expected      expected start time, while the job waits
+    limit         limit of its run time; None for no limit, or an unknown one
+    dependency    unfulfilled dependencies: "afterok:12(unfulfilled)"
+    tres          resources that it holds or held: "cpu=8,node=2,gres/gpu=8"
+    cancelled_by  uid of the user who cancelled it
+    out_of_memory whether one of its steps was killed for its memory, regardless of the job's own state
+    before        end state of the attempt before the last restart
     name          "" where it is not known yet
     trouble       why nothing is known
     """
@@ -79,17 +81,19 @@ class JobRow(NamedTuple):
     trouble: str = ""
 
     def may_be(self, name: str) -> bool:
-        """Return whether it may be the job of this name, and not one that was given the same number at another time."""
+        """Return whether this may be the job of this name, and not another job that got the same number at another
+        time. An unknown name matches every name."""
         return not self.name or not name or self.name == name
 
 
 def format_option(columns: Iterable[str]) -> str:
-    """Return the option with columns for squeue and sinfo, of any width, each followed by `SEPARATOR`."""
+    """Return the option that requests these columns from squeue or sinfo, with unlimited width and `SEPARATOR` after
+    each column."""
     return "--Format=" + ",".join(f"{column}:0{SEPARATOR}" for column in columns)
 
 
 def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield a program's lines as values by column; a line that is not whole is left out."""
+    """Yield each line of a program's output as a mapping of columns to values. Incomplete lines are left out."""
     for line in text.split("\n"):
         fields = line.split(SEPARATOR)
         if len(fields) == len(columns) + 1:
@@ -97,23 +101,25 @@ def values_of(text: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def limit_of(text: str) -> int | None:
-    """Return a time limit in seconds; None for none. slurmctld writes a year for "no limit" once the job has
-    started."""
+    """Return a time limit in seconds; None for no limit. slurmctld writes a year for "no limit" once the job has
+    started, so a limit of a year or more counts as none."""
     seconds = seconds_of(text)
     return None if seconds is None or seconds >= _YEAR else seconds
 
 
 def seconds_of(text: str) -> int | None:
-    """Seconds of "1-02:03:04" or "02:03"; None for UNLIMITED, NOT_SET, INVALID, Partition_Limit and such.
+    """Return the whole seconds of "1-02:03:04" or "02:03"; None for UNLIMITED, NOT_SET, INVALID, Partition_Limit and
+    similar words.
 
-    squeue prints INVALID for whatever is longer than a year (YEAR_SECONDS in its print.c).
+    squeue prints INVALID for a duration longer than a year (YEAR_SECONDS in its print.c).
     """
     exact = exact_seconds_of(text)
     return None if exact is None else int(exact)
 
 
 def exact_seconds_of(text: str) -> float | None:
-    """As `seconds_of`, of "00:01.250" too: sacct's CPU times have milliseconds below an hour or so."""
+    """Return the seconds of a duration as `seconds_of` does, but with the fraction in "00:01.250". sacct's CPU times
+    have milliseconds below an hour or so."""
     match = re.fullmatch(_DURATION, text.strip())
     if not match:
         return None
@@ -122,7 +128,8 @@ def exact_seconds_of(text: str) -> float | None:
 
 
 def time_of(text: str) -> float | None:
-    """Unix seconds as SLURM_TIME_FORMAT=%s gives them, or Slurm's standard form (local time); None for Unknown, N/A."""
+    """Return a time as Unix seconds. It is read as Unix seconds, as SLURM_TIME_FORMAT=%s prints them, or in Slurm's
+    standard form (local time). None for Unknown, N/A, 0 and other texts."""
     text = text.strip()
     if text.isdecimal():
         return float(text) or None
@@ -137,8 +144,8 @@ def time_of(text: str) -> float | None:
 
 
 def code_of(text: str) -> int | None:
-    """Return the exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for anything
-    else.
+    """Return the exit code of "7:0", "0:9" (137) or "0:125" (Slurm's mark for out of memory: 137); None for other
+    texts.
 
     squeue before 23.02 prints the raw wait status instead: "1792", "9", "125" (_print_job_exit_code in its print.c).
     """
@@ -152,20 +159,22 @@ def code_of(text: str) -> int | None:
 
 
 def has_no_output(text: str) -> bool:
-    """Return whether this is the exit code of a job whose output the first node could not open: ESLURMD_IO_ERROR as a
-    wait status, whose low bits are the signal 53 that there is not."""
+    """Return whether this is the exit code of a job whose output the first node could not open. It is ESLURMD_IO_ERROR
+    as a wait status, whose low bits are the signal 53, which does not exist."""
     return text.strip() == "4021" or text.strip().endswith(":53")
 
 
 def number_of(text: str) -> int:
-    """Return a count; 0 for anything else. Slurm shortens counts from 1024 on ("4K") unless told not to."""
+    """Return a count; 0 for a text that is no number. Slurm shortens counts from 1024 on ("4K") unless it is called
+    with --noconvert."""
     return parse_digits(text.strip()) or 0
 
 
 def ids_of(job: str) -> Iterator[str]:
-    """Yield the jobs that a printed id stands for: itself, or every element of "1234_[5-9,20-30:5%10]".
+    """Yield the job ids that a printed id means: itself, or every element of "1234_[5-9,20-30:5%10]", at most
+    `MAX_NAMES`.
 
-    An id that squeue cut short ("1234_[1-3,5,...]") gives what can be read of it.
+    For an id that squeue cut short ("1234_[1-3,5,...]"), the elements before the cut are yielded.
     """
     match = re.fullmatch(_ELEMENTS, job)
     if not match:
@@ -186,13 +195,13 @@ def ids_of(job: str) -> Iterator[str]:
 
 
 def id_batches(jobs: Iterable[str]) -> Iterator[list[str]]:
-    """Return the base ids of these jobs, each once, in lists that fit into one argument; ordinarily that is one
+    """Return the base ids of these jobs, each once, in lists that each fit into one argument. Usually this is one
     list."""
     return _batches(dict.fromkeys(job.split("_")[0] for job in jobs), _LONGEST_LIST)
 
 
 def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Yield all words, in lists that have at most `most` characters once they are joined."""
+    """Yield all words in lists, each of at most `most` characters after the words are joined."""
     some: list[str] = []
     length = 0
     for word in words:
@@ -206,7 +215,7 @@ def _batches(words: Iterable[str], most: int) -> Iterator[list[str]]:
 
 
 def fold_job_ids(jobs: Iterable[str]) -> list[str]:
-    """Return the same jobs in few words: elements of one array together, every other job as it is."""
+    """Return the same jobs in few words. Elements of one array are joined, and every other job stays as it is."""
     arrays: dict[str, list[int]] = {}
     alone = []
     for job in jobs:
@@ -224,7 +233,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def span(seconds: float) -> str:
-    """Two units at most: "2 min 3 s", "1 d 4 h", "0 s"."""
+    """Return a duration in at most two units: "2 min 3 s", "1 d 4 h", "0 s"."""
     left, words = int(seconds), []
     for size, unit in _UNITS:
         count, left = divmod(left, size)
@@ -234,6 +243,6 @@ def span(seconds: float) -> str:
 
 
 def signal_text(number: int) -> str:
-    """ "9 (KILL)"; the number alone where it has no name."""
+    """Return the number and name of a signal, "9 (KILL)"; the number alone if it has no name."""
     name = signal_name(128 + number)
     return f"{number} ({name[3:]})" if name else str(number)

@@ -1,4 +1,5 @@
-"""From what Slurm says of a job to an observation of a run: pure, one row at a time."""
+"""Conversion of Slurm's report of a job to an observation of a run. The functions are pure and convert one row at a
+time."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ from worldsize.trust.owners import login_name
 
 _LAST_SIGNAL = 64
 _SIGNAL_RESOLUTION = 60
-"""--signal may come so many seconds before its time (sbatch's manual: the resolution of Slurm's event handling)."""
+"""Maximum number of seconds by which the signal of --signal may come early (sbatch's manual: the resolution of Slurm's
+event handling)."""
 
 _REQUESTABLE_SIGNAL_CODES = frozenset(128 + number for number in (1, 2, 10, 12, 15))
-"""Exit codes of what ended by HUP, INT, USR1, USR2 or TERM: what --signal may ask for, and KillWait begins with."""
+"""Exit codes of processes that HUP, INT, USR1, USR2 or TERM ended: signals that --signal may request, and with which
+KillWait begins."""
 
 _UNINFORMATIVE_REASONS = ("NonZeroExitCode", "RaisedSignal", "JobLaunchFailure")
-"""Reasons that say no more than the exit code; before 23.02 a script that a signal ended is a JobLaunchFailure."""
+"""Reasons that add nothing to the exit code. Before 23.02 a script that a signal ended is a JobLaunchFailure."""
 
 _REASONS = {
     "TimeLimit": Reason.TIME_LIMIT,
@@ -40,10 +43,11 @@ _REQUEUE_TEXTS = {
 
 
 def observation(row: JobRow, *, name: str | None = None, signal_before: int | None = None) -> Observation:
-    """What `row` says of the run.
+    """Return the observation of the run that follows from `row`.
 
-    name           the job's name; a row of another one is another job that was given the number again: absent
-    signal_before  the seconds before the limit at which the job asked for a signal (--signal)
+    name           the job's name; a row with another name is another job that got the number again, so the run is
+                   absent
+    signal_before  the seconds before the limit at which the job requested a signal (--signal)
     """
     if row.seen == UNANSWERED:
         return Observation("unknown", message=f"Slurm does not answer: {row.trouble}")
@@ -68,7 +72,8 @@ def observation(row: JobRow, *, name: str | None = None, signal_before: int | No
 
 
 def waiting_words(row: JobRow) -> str:
-    """Why a queued job waits, where, and what its owner can do; with what put it back, if something did."""
+    """Return a text on why and in which partition a queued job waits, and what its owner can do if it will not start by
+    itself. If the job was requeued, the text begins with the reason for that."""
     state, wait = state_of(row.state), wait_reason(row.reason)
     before = _REQUEUE_TEXTS.get(row.before, "put back into the queue; ") if row.restarts else ""
     held = f" ({row.state})" if state.stuck else ""
@@ -109,7 +114,8 @@ def _end_observation(row: JobRow, state: SlurmState, signal_before: int | None) 
 
 
 def _failure(row: JobRow, code: int | None, signal_before: int | None) -> tuple[str, str]:
-    """FAILED says only that the script did not end with 0."""
+    """Return the reason and the message for a job in the state FAILED. FAILED means only that the script did not end
+    with 0."""
     if row.out_of_memory or row.reason in _REASONS:
         reason = Reason.OUT_OF_MEMORY if row.out_of_memory else _REASONS[row.reason]
         return reason, "Slurm: {}, and the job failed{}".format(
@@ -149,14 +155,15 @@ def _kill_message(row: JobRow, state: SlurmState) -> str:
 
 
 def _is_near_limit(row: JobRow, signal_before: int) -> bool:
-    """Return whether it ended at a time at which it may have been sent the signal that it asked for."""
+    """Return whether the job ended so late that it may have received the signal that it requested. False if its limit
+    or run time is unknown."""
     if row.limit is None or row.elapsed is None:
         return False
     return row.elapsed >= row.limit - signal_before - _SIGNAL_RESOLUTION
 
 
 def _limit_text(row: JobRow) -> str:
-    """ "2 min 3 s of a limit of 2 min"."""
+    """Return the job's run time and limit as "2 min 3 s of a limit of 2 min"."""
     ran = span(row.elapsed) if row.elapsed is not None else "its run"
     return f"{ran} of a limit of {span(row.limit)}" if row.limit else ran
 
@@ -168,5 +175,6 @@ def _code_text(code: int | None) -> str:
 
 
 def _is_signal(code: int | None) -> bool:
-    """srun ends with 233 and the like where it could not start a step: no signal has such a number."""
+    """Return whether the exit code means a signal. srun ends with 233 and similar codes if it could not start a step;
+    no signal has such a number."""
     return code is not None and 128 < code <= 128 + _LAST_SIGNAL

@@ -1,5 +1,5 @@
-"""The options of sbatch that a job and its compute ask for; the #SBATCH lines of a user's own script stay as they are.
-Pure."""
+"""The sbatch options that a job and its compute request. The #SBATCH lines of a user's own script stay as they are. All
+functions are pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PROTECTED: Mapping[str, str] = {
     "quiet": "nothing",
     "verbose": "nothing",
 }
-"""Options that decide how ranks are laid out, where they write or how worldsize finds them: key → what to say
+"""Options that decide how ranks are laid out, where they write or how worldsize finds them, each with what to write
 instead."""
 
 _PLAIN = r"[\w@%+=:,./\[\]*&|!()<>~^-]*"
@@ -58,7 +58,8 @@ Option = tuple[str, "str | None"]
 
 
 def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | None = None) -> dict[str, Any]:
-    """Return the compute's options under the job's own, key by key; `sbatch_options` name by name."""
+    """Return the compute's options, overridden by the job's own key by key, and `sbatch_options` name by name.
+    `modules` and `setup` are left out."""
     found = {key: value for key, value in defaults.items() if key not in ("modules", "setup")}
     if gpus_per_node:
         found.setdefault("gpus_per_node", str(gpus_per_node))
@@ -68,7 +69,8 @@ def merge_options(defaults: Mapping[str, Any], job: Job, gpus_per_node: int | No
 
 
 def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
-    """Return the number in `4` or `a100:4`. JobError for what is neither."""
+    """Return the number of GPUs in `4` or `a100:4`; None if the option is not set. Raise JobError if the value has
+    neither form."""
     text = asked.get("gpus_per_node")
     if text is None:
         return None
@@ -79,9 +81,9 @@ def gpus_per_node(asked: Mapping[str, Any]) -> int | None:
 
 
 def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
-    """Return the options of a batch script, in the script's order. Raises JobError for what is not to be said this
+    """Return the options of a batch script, in the script's order. Raise JobError if an option must not be set in this
     way."""
-    # True: an option without a value; None and False: none.
+    # True means an option without a value; None and False mean that there is no such option.
     exclusive = asked.get("exclusive", "false")
     said = {
         "job-name": plan.array.run_id if plan.array else plan.run_id,
@@ -102,8 +104,9 @@ def sbatch_options(asked: Mapping[str, Any], plan: Plan) -> list[Option]:
 
 
 def directive(option: Option) -> str:
-    """Return the option as a line of a batch script; sbatch splits such a line at blanks, and takes # for a comment.
-    JobError for a value that would make more lines of it."""
+    """Return the option as a line of a batch script, with its value quoted where needed. sbatch splits such a line at
+    blanks, and reads # as the start of a comment. Raise JobError if the value contains a line break or another
+    character that cannot be printed."""
     name, value = option
     if value is not None and not value.isprintable():
         raise JobError("holds a line break, or another character that cannot be shown", f"slurm.{name}")
@@ -113,7 +116,8 @@ def directive(option: Option) -> str:
 
 
 def signal_of(text: str) -> tuple[str, int]:
-    """`120` and `USR1@120` as (signal, seconds before the limit)."""
+    """Parse `120` or `USR1@120` into (signal, seconds before the limit). The default signal is TERM. Raise JobError if
+    the text has another form, or requests a signal for the batch shell."""
     found = re.fullmatch(_SIGNAL, str(text).strip())
     if found is None:
         raise JobError(f"{text!r:.40} is not a signal", "slurm.signal", "write 120 (seconds), or USR1@120")
@@ -132,7 +136,7 @@ def _comma_list(value: Any) -> str:
 
 
 def _time_of(plan: Plan) -> str | None:
-    """Return the time limit in whole minutes, as Slurm counts them; None without one."""
+    """Return the plan's time limit in whole minutes, rounded up, as Slurm counts them; None if it has no limit."""
     seconds = scheduler_seconds(plan)
     return None if seconds is None else str(math.ceil(seconds / 60))
 
@@ -154,8 +158,8 @@ _SIZE = ("nodes", "ntasks-per-node")
 
 
 def script_options(defaults: Mapping[str, Any], gpus_per_node: int | None, job: Job, plan: Plan) -> list[Option]:
-    """Return the compute's defaults under what the script says, under what the job says beside it (its size,
-    `slurm:`)."""
+    """Return the options for a user's own batch script. Its own options override the compute's defaults, and the job's
+    options next to the script (its size, `slurm:`) override both."""
     from worldsize.jobspec.batch_script import script_reader
 
     own = dict(script_reader().sbatch_options(job))

@@ -1,7 +1,8 @@
-"""What a login node can find wrong with a run before it is submitted.
+"""Checks of a run on a login node before it is submitted.
 
-This includes limits of the partitions that a job may go to: unless the cluster sets EnforcePartLimits, Slurm takes a
-job that exceeds them, and lets it wait for ever."""
+They include the limits of the partitions that a job may use. Unless the cluster sets EnforcePartLimits, Slurm accepts a
+job that exceeds them, and the job waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +41,14 @@ _KEYS = (
     ("dependency", "slurm.dependency"),
     ("node count", "resources.instance_count"),
 )
-"""A word of a refusal, and the key that it is about: the first that is found."""
+"""Words of Slurm's refusals, each with the key that it is about. The first word that is found decides."""
 
 _OPTION = r"option '?--([a-z][a-z0-9_-]*)"
 
 
 def check_directories(runs_dir: str, inputs: Mapping[str, str]) -> Iterator[CheckResult]:
-    """`runs_dir` must be seen by every node."""
+    """Yield an error for `runs_dir` or an input that only this machine sees, and a notice for a `runs_dir` on a local
+    file system. Every node must see them."""
     real = os.path.realpath(runs_dir)
     if is_node_local(runs_dir):
         hint = "set runs_dir of the compute (worldsize.toml), or WORLDSIZE_HOME, to a shared directory"
@@ -77,7 +79,8 @@ def check_python(python: str) -> Iterator[CheckResult]:
 def check_slurm(
     options: Sequence[Option], gpus: int | None, environ: Mapping[str, str], run: SlurmRunner
 ) -> Iterator[CheckResult]:
-    """Partition, time, account and size, by Slurm's own word (`sbatch --test-only`) and by the partition's limits."""
+    """Check partition, time, account and size with Slurm itself (`sbatch --test-only`) and against the partition's
+    limits, and yield the problems."""
     lines = list(map(directive, options))
     try:
         answer = call(
@@ -88,7 +91,7 @@ def check_slurm(
         return
     said = None
     if answer.code != 0:
-        from worldsize.compute.slurm.errors import slurm_error  # its tables are for what Slurm refuses
+        from worldsize.compute.slurm.errors import slurm_error  # its tables are needed only if Slurm refuses
 
         said = slurm_error("sbatch", answer.err, environ)
     if isinstance(said, SubmitAgain):
@@ -110,7 +113,7 @@ def check_slurm(
 
 
 def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
-    """Yield whether srun can start MPI ranks; nothing is found where srun does not tell."""
+    """Yield an error if srun cannot start MPI ranks. Yield nothing if srun fails."""
     try:
         said = run(["srun", "--mpi=list"])
     except WorldsizeError:
@@ -121,7 +124,7 @@ def check_pmix(run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[PartitionRow]:
-    """Return the partitions that the job may get; none where sinfo does not tell."""
+    """Return the partitions that the job may use; none if sinfo fails."""
     try:
         return candidate_partitions(options, partitions(run))
     except WorldsizeError:
@@ -129,8 +132,8 @@ def _read_candidates(options: Sequence[Option], run: SlurmRunner) -> list[Partit
 
 
 def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
-    """Return the nodes of these partitions that are down, drained or reserved; "" where sinfo does not tell.
-    --test-only leaves them out, and so calls a job impossible that only has to wait."""
+    """Return the nodes of these partitions that are down, drained or reserved; "" if sinfo fails. --test-only ignores
+    such nodes, and so rejects a job that only has to wait for them."""
     names = {row.name for row in rows}
     try:
         return fold_hostlist(node.name for node in nodes(run) if not node.usable and names.intersection(node.groups))
@@ -139,7 +142,7 @@ def _unavailable_nodes(rows: Sequence[PartitionRow], run: SlurmRunner) -> str:
 
 
 def _key_of(what: str) -> str:
-    """Return the key that Slurm's words are about."""
+    """Return the key of the job file that Slurm's error text is about."""
     option = re.search(_OPTION, what)
     if option:
         return "slurm.sbatch_options." + option[1]
@@ -147,7 +150,7 @@ def _key_of(what: str) -> str:
 
 
 def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
-    """Slurm itself sends KILL after its KillWait: a longer grace is cut short."""
+    """Yield a notice if the grace period is not shorter than Slurm's KillWait, after which Slurm itself sends KILL."""
     if grace < _DEFAULT_KILL_WAIT:
         return
     for line in run(["scontrol", "show", "config"]).splitlines():
@@ -160,7 +163,8 @@ def check_grace(grace: float, run: SlurmRunner) -> Iterator[CheckResult]:
 
 
 def check_secrets(plan: Plan, options: Sequence[Option]) -> Iterator[CheckResult]:
-    """Setup lines and options are part of the batch script: slurmctld keeps it, and operators can read it."""
+    """Yield a notice for each option that contains a secret, and one if a setup line does. Both are part of the batch
+    script, which slurmctld keeps and operators can read."""
     secrets = plan_secret_values(plan)
     for name, value in options:
         if value and mask_text(mask_values(value, secrets)) != value:
@@ -190,8 +194,8 @@ def check_programs(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _file_system_type(path: str) -> str:
-    """Return the type of the file system that holds `path`, or its nearest parent that exists; "" where the system does
-    not tell."""
+    """Return the type of the file system that holds `path`, or its nearest parent that exists; "" if the mount table
+    cannot be read."""
     try:
         with open("/proc/self/mounts") as file:
             mounts = [line.split()[1:3] for line in file]
@@ -208,9 +212,10 @@ def candidate_partitions(options: Sequence[Option], rows: Iterable[PartitionRow]
 
 
 def partition_problems(options: Sequence[Option], gpus: int | None, rows: Sequence[PartitionRow]) -> list[CheckResult]:
-    """Why none of the partitions takes it; nothing where one does, or where none is known.
+    """Return the problems of the job with the partition that fits it best. Empty if one partition accepts the job, or
+    if none is known.
 
-    A QOS may lift limits of time and nodes, so they are no errors where the job names one.
+    A QOS may lift limits of time and nodes, so exceeding them is only a notice if the job names a QOS.
     """
     return min((list(_problems_with(dict(options), gpus, row)) for row in rows), key=len, default=[])
 
@@ -233,6 +238,6 @@ def _problems_with(said: Mapping[str, str | None], gpus: int | None, row: Partit
 
 
 def _least_node_count(nodes: str) -> int:
-    """2 of `2` and of `2-4`, as a user's own script may say it."""
+    """Return the minimum number of nodes, 2 for `2` and for `2-4`, which a user's own script may contain."""
     found = re.match(r"[0-9]{1,15}", nodes)
     return int(found[0]) if found else 1

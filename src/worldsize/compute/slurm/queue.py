@@ -1,8 +1,9 @@
-"""Many jobs' states from one squeue, and from one sacct for those that squeue no longer knows; how often to ask.
+"""States of many jobs from one squeue, and from one sacct for those that squeue no longer knows; also the interval
+between queries.
 
-squeue's --Format is used with width 0 and a separator of our own as each column's suffix: so nothing is cut off and
+squeue's --Format is used with width 0 and a separator of worldsize as each column's suffix. So nothing is cut off and
 nothing needs to be guessed, on 20.11 to 26.05 alike (_parse_long_token in squeue's opts.c, _print_str in its print.c).
-JSON would not do: 22.05 ignores --jobs with it, and its shape differs between releases.
+JSON cannot be used: 22.05 ignores --jobs with it, and its shape differs between releases.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from worldsize.compute.slurm.states import full_name, state_of
 from worldsize.errors import ConfigError, SubmitAgain, SubmitRejected
 
 SlurmRunner = Callable[[Sequence[str]], str]
-"""Runs a Slurm program and gives what it printed; raises as `commands.run_slurm` does."""
+"""Function that runs a Slurm program and returns what it printed. It raises the errors of `commands.run_slurm`."""
 
 COLUMNS = (
     "jobarrayid", "state", "reason", "exit_code", "restartcnt", "requeue", "submittime", "starttime", "endtime",
     "timelimit", "timeused", "numnodes", "nodelist", "partition", "name", "dependency", "tres-alloc", "tres-per-node",
 )  # fmt: skip
-"""Columns that 20.11 to 26.05 all have; their names are compared without regard to case."""
+"""Columns that all versions from 20.11 to 26.05 have. squeue compares their names without regard to case."""
 
 _SQUEUE = ("squeue", "--noheader", "--all", "--states=all", format_option(COLUMNS), "--local")
 _KILLED_CODES = range(128, 256)
 
 _LAG = 5.0
-"""Seconds that slurmdbd may need to hear of an end."""
+"""Maximum number of seconds until slurmdbd has recorded the end of a job."""
 
 _FIRST_PAUSE = 1.0
 _PAUSE_SHARE = 0.05
@@ -54,13 +55,14 @@ _RUNS_PER_STEP = 50
 
 
 def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
-    """Return a row for every id, "1234" or "1234_7"; all of them jobs of this machine's own cluster.
+    """Return a row for every id, "1234" or "1234_7". All must be jobs of this machine's own cluster.
 
-    One squeue, however many; one sacct more for those that squeue does not know, for waiting ones that had been
-    restarted (why?), and for cancelled and killed ones (by whom? for their memory?). Where slurmctld does not answer,
-    every row is UNANSWERED and no conclusion is possible; where only accounting does not, or is off, the others hold. A
-    job that was cancelled or killed is COMPLETING until accounting has heard of it, for 5 s at most. Never raises for
-    what Slurm, or a machine without it, may do.
+    One squeue is run for any number of jobs. One sacct follows for jobs that squeue does not know, for waiting jobs
+    that were restarted (to find the cause), and for cancelled and killed ones (to find the user, or a lack of memory).
+
+    If slurmctld does not answer, every row is UNANSWERED and no conclusion is possible. If only accounting does not
+    answer, or is off, the other rows are valid. A job that was cancelled or killed is COMPLETING until accounting has
+    recorded the end, for 5 s at most. Errors of Slurm, or of a machine without it, are never raised.
     """
     wanted = list(dict.fromkeys(ids))
     if not wanted:
@@ -84,11 +86,11 @@ def query_jobs(ids: Iterable[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def find_jobs(name: str, run: SlurmRunner) -> list[str]:
-    """Return the ids of this user's jobs of this name that slurmctld or accounting knows, newest first; an array's is
-    its base id.
+    """Return the ids of this user's jobs of this name that slurmctld or accounting knows, newest first. For an array,
+    the base id is returned.
 
-    For a submission whose reply was lost. SubmitAgain, SubmitRejected: slurmctld does not answer. Names of jobs are
-    seen by all, and anybody may give one of his the same.
+    This finds a submission whose reply was lost. All users can see the names of jobs, and any user can give a job the
+    same name. Raise SubmitAgain or SubmitRejected if slurmctld does not answer.
     """
     found = [
         row.job for row in queue_rows(run([*_SQUEUE, "--name=" + name, f"--user={os.getuid()}"])) if row.name == name
@@ -99,7 +101,7 @@ def find_jobs(name: str, run: SlurmRunner) -> list[str]:
 
 
 def queue_rows(text: str) -> Iterator[JobRow]:
-    """squeue's lines as rows, an array's element each; a line that is not whole is left out."""
+    """Yield squeue's lines as rows, one for each element of an array. Incomplete lines are left out."""
     for value in values_of(text, COLUMNS):
         for job in ids_of(value["jobarrayid"]):
             yield _row(job, value)
@@ -133,14 +135,16 @@ def _row(job: str, value: dict[str, str]) -> JobRow:
 
 
 def _tres(value: dict[str, str]) -> str:
-    """What it holds; GPUs are only in it where AccountingStorageTRES counts them, so what it asked for is added."""
+    """Return the resources that the job holds. They contain GPUs only if AccountingStorageTRES counts them, so the
+    requested GPUs are added otherwise."""
     held = "" if value["tres-alloc"] in ("(null)", "N/A") else value["tres-alloc"]
     gpus = gpus_of(value["tres-per-node"])[1] * number_of(value["numnodes"])
     return f"{held},gres/gpu={gpus}" if gpus and "gres/gpu" not in held else held
 
 
 def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
-    """An array is asked for by its base id. One unknown id alone is an error to squeue, and none among several."""
+    """Return the rows of the jobs that squeue knows, by id. An array is queried by its base id. squeue fails for one
+    unknown id alone, and ignores it among several."""
     known: dict[str, JobRow] = {}
     for some in id_batches(wanted):
         try:
@@ -156,14 +160,15 @@ def _read_queue(wanted: list[str], run: SlurmRunner) -> dict[str, JobRow]:
 
 
 def _may_need_accounting(row: JobRow) -> bool:
-    """Return whether accounting may tell more than squeue does."""
+    """Return whether accounting may know more about the job than squeue does."""
     if state_of(row.state).phase == "queued":
         return row.restarts > 0
     return row.state == "CANCELLED" or (row.state == "FAILED" and (code_of(row.exit_code) or 0) in _KILLED_CODES)
 
 
 def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
-    """squeue's word is the newest; accounting adds what only it knows, of the same job and attempt."""
+    """Return squeue's row, which is the newest, with the facts that only accounting knows about the same job and
+    attempt. If one row is None, return the other."""
     if queued is None or account is None:
         return queued or account
     if not account.may_be(queued.name):
@@ -176,7 +181,7 @@ def _merge_rows(queued: JobRow | None, account: JobRow | None) -> JobRow | None:
 
 
 def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
-    """Return whether accounting has told what it can of an end, or has had the time to."""
+    """Return whether accounting has recorded the end of the job, or has had the time to do so."""
     if not queued.elapsed or queued.ended is None or abs(time.time() - queued.ended) > _LAG:
         return True
     if account is None or not account.may_be(queued.name) or account.restarts < queued.restarts:
@@ -185,28 +190,29 @@ def _is_accounting_complete(queued: JobRow, account: JobRow | None) -> bool:
 
 
 def _state_before_restart(queued: JobRow, account: JobRow) -> str:
-    """Return a job that was just put back has, for some seconds, no record yet but that of the attempt before."""
+    """Return the end state of the attempt before the last restart. For some seconds, accounting has only the record of
+    that attempt for a job that was just put back into the queue."""
     behind = account.restarts < queued.restarts and state_of(account.state).phase == "ended"
     return account.state if behind else account.before
 
 
 def is_inside_allocation(environ: Mapping[str, str], run: SlurmRunner) -> bool:
-    """Return whether this shell belongs to an allocation that is there. A rank's environment only looks so, and what an
-    ended allocation left in a shell (tmux) does too."""
+    """Return whether this shell belongs to an allocation that is running. The environment of a rank looks like that of
+    such a shell, and so does that of a shell (tmux) that outlived its allocation."""
     if "SLURM_JOB_ID" not in environ or "SLURM_JOB_NODELIST" not in environ or "WORLDSIZE_RANK" in environ:
         return False
     return query_jobs([environ["SLURM_JOB_ID"]], run)[environ["SLURM_JOB_ID"]].state == "RUNNING"
 
 
 def query_pause(age: float, runs: int = 1, queued: bool = False) -> float:
-    """Seconds until Slurm may be asked again: every query takes the lock that scheduling needs too.
+    """Return the seconds to wait before the next query. Every query takes a lock that the scheduler needs too.
 
-    age     seconds since something last changed (it was submitted, it started, its state was another)
-    runs    how many jobs one query asks for: the more, the longer, since the answer is
-    queued  all of them wait, and nobody watches output
+    age     seconds since the last change (submission, start, or another state)
+    runs    number of jobs in one query; more jobs make the answer and the pause longer
+    queued  whether all jobs wait, and no user watches output
 
-    1 s at first, then a twentieth of `age`, up to 15 s, or 30 s while everything waits; one step more for every
-    50 runs, up to four times as long.
+    The pause is 1 s at first, then a twentieth of `age`, up to 15 s, or 30 s while all jobs wait. It grows by its own
+    length for every 50 runs, up to four times as long.
     """
     longest = _LONGEST_QUEUED_PAUSE if queued else _LONGEST_PAUSE
     many = min(1 + max(runs, 1) // _RUNS_PER_STEP, 4)

@@ -1,7 +1,7 @@
-"""Why Slurm lets a job wait: every reason of 20.11 to 26.05 in plain words, with what its owner can do.
+"""Reasons why Slurm lets a job wait: every reason of 20.11 to 26.05 in plain words, with what its owner can do.
 
 The names are those of job_state_reason (Slurm's src/common/job_state_reason.c, before 24.05 job_reason_string in
-slurm_protocol_defs.c); free texts are the `state_desc` that slurmctld writes instead of a name.
+slurm_protocol_defs.c). Free texts are the `state_desc` that slurmctld writes instead of a name.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class WaitReason(NamedTuple):
-    """Why a job waits.
+    """The reason why a job waits.
 
-    words   for people, after "it waits "
-    advice  what its owner can do; "" for: wait
-    stuck   it will not start unless somebody does something
+    words   text for people, after "it waits "
+    advice  what its owner can do; "" if the owner can only wait
+    stuck   whether the job will not start unless a person intervenes
     """
 
     words: str
@@ -150,7 +150,8 @@ _RESOURCES = {
 
 
 def wait_reason(reason: str) -> WaitReason:
-    """Why it waits; an unknown reason is quoted. "ReqNodeNotAvail, UnavailableNodes:n[1-2]" names the nodes."""
+    """Return the explanation of Slurm's reason; an unknown reason is quoted. For "ReqNodeNotAvail,
+    UnavailableNodes:n[1-2]" the text names the nodes."""
     reason = reason.strip().strip("()")
     known = REASONS.get(reason) or _limit_wait(reason)
     if known:
@@ -166,8 +167,8 @@ def wait_reason(reason: str) -> WaitReason:
 
 
 def _limit_wait(reason: str) -> WaitReason | None:
-    """Return the families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*, QOSMin*, Max*PerAccount,
-    Max*RunMinsPerUser."""
+    """Return the explanation of a reason of one of the families of limits: AssocGrp*, AssocMax*, QOSGrp*, QOSMax*,
+    QOSMin*, Max*PerAccount, Max*RunMinsPerUser; None for other reasons."""
     match = re.fullmatch(_LIMIT, reason)
     if not match:
         return None

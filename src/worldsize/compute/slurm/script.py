@@ -1,7 +1,7 @@
-"""The batch script: plain, readable, and complete. Pure.
+"""Renderer of the batch script, which is plain, readable and complete. All functions are pure.
 
-The script that worldsize submits is what `--dry-run` prints, byte for byte. Submitted by worldsize it finds its run
-directory ready; submitted by hand it makes one first, from what travels at its end.
+`--dry-run` prints the script that worldsize submits, byte for byte. If worldsize submits it, its run directory exists
+already. If a user submits it by hand, the script creates the directory first from the files embedded at its end.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ _ATTEMPT = (
     "    exit 1",
     "fi",
 )
-"""A run that has ended stays so."""
+"""Lines that set the attempt's number, and that do not start a run again after it has ended."""
 
 _REMOVE_ACCESS_LISTS = (
     "import os, sys; "
     '[os.removexattr(sys.argv[1], each) for each in os.listxattr(sys.argv[1]) if each.startswith("system.posix_acl")]'
 )
-"""What lies in a directory inherits its access list, whatever the umask says."""
+"""Python code that removes a directory's access lists. New files in a directory inherit its access list, regardless of
+the umask."""
 
 _RECHECK_OWNER = 'ours || { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }'
-"""Lines of setup take their time."""
+"""Line that checks the owner of the run directory again after the setup lines, which take some time."""
 
 
 _NO_OUTPUT = (
@@ -64,19 +65,20 @@ _NO_OUTPUT = (
     "    kill -53 $$   # so the job ends as it does where Slurm could not open its output",
     "fi",
 )
-"""Slurm 24.11 makes the directories of a job's output where they are missing; 22.05 ends the job with this signal."""
+"""Lines that end the job if Slurm has created the run directory for its output. Slurm 24.11 creates the missing
+directories of a job's output; 22.05 ends the job with this signal."""
 
 
 class BatchScriptParts(NamedTuple):
-    """What a batch script is made of.
+    """The parts that a batch script is rendered from.
 
     python   the interpreter that runs the agents
     code     the directory that a script submitted by hand runs in, or None
-    links    where a script submitted by hand makes its run known: the home's runs
-    files    what travels: content by name in the run directory, as `pack` makes it
-    signal   seconds before the limit at which the job asks for a signal
-    trusted  what others may change on the way to the directory of runs, as `script_trust.trusted_components` says
-    makes_runs  whether the directory of runs, which is the home's, is made where it is missing
+    links    the directory in which a script submitted by hand registers its run: the runs of the home
+    files    embedded files: name in the run directory and content, as `pack` returns it
+    signal   seconds before the limit at which the job requests a signal
+    trusted  directories on the path of the runs that others may change, from `script_trust.trusted_components`
+    makes_runs  whether the directory of runs, which is the home's, is created if it is missing
     """
 
     plan: Plan
@@ -138,9 +140,9 @@ def _path_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _array_check_lines(plan: Plan) -> list[str]:
-    """Lines that check an element's run directory, since the elements of an array are no scripts of their own. The code
-    in it is linked from the array's by the agent; or by these lines, where setup lines want it earlier. Where the array
-    was removed, somebody else may have made one of its name."""
+    """Return the lines that check the run directory of an array element, since elements have no script of their own.
+    The agent links the code in it from the array's code; if there are setup lines, which need the code earlier, these
+    lines do so. If the array was removed, another user may have created a directory of its name."""
     lines = [
         'ours "$RUNS" && ours && [ -e "$RUN/plan.json" ] ||',
         '    { echo "worldsize: no run directory of yours: $RUN" >&2; exit 1; }',
@@ -149,9 +151,10 @@ def _array_check_lines(plan: Plan) -> list[str]:
 
 
 def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
-    """Lines that make the run directory where there is none, or where it is another job's: the same script can be
-    submitted many times. Such a run's id ends in the job's number. A directory of somebody else's is no run of this
-    user's, whatever lies in it: job numbers can be guessed, and others may write to some runs_dir."""
+    """Return the lines that create the run directory if there is none, or if it belongs to another job, since the same
+    script can be submitted many times. The id of such a run ends in the job's number. A directory of another user never
+    counts as a run of this user, regardless of its content: job numbers can be guessed, and other users may write to
+    some runs_dir."""
     links = shlex.quote(script.links)
     lines = [
         'mine() { ln -s "$SLURM_JOB_ID" "$RUN/job" 2>/dev/null || [ "$(readlink "$RUN/job")" = "$SLURM_JOB_ID" ]; }',
@@ -193,13 +196,13 @@ def _manual_submission_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _package_folders(names: Iterable[str]) -> list[str]:
-    """Return the folders of the packages that ranks load, without those that are above another."""
+    """Return the folders of the packages that ranks load, without those that contain another of them."""
     folders = {os.path.dirname(name) for name in names if name.startswith("inrank/worldsize_inrank/")}
     return sorted(each for each in folders if not any(other.startswith(each + "/") for other in folders))
 
 
 def _code_check_lines(code: str) -> list[str]:
-    """Lines that check the code's directory at each attempt, which may be on another node."""
+    """Return the lines that check the code's directory at each attempt, which may run on another node."""
     code = shlex.quote(code)
     return [
         'if [ "$ID" != "$FIRST" ]; then   # what it executes is not copied',
@@ -210,8 +213,9 @@ def _code_check_lines(code: str) -> list[str]:
 
 
 def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
-    """Lines that check the directory of runs. One that is gone by now is not made again: others could, and then replace
-    what lies in it. The home's is, if nobody was sooner."""
+    """Return the lines that check the directory of runs. A directory that is missing by now is not created again, since
+    other users could do that too and then replace its content. Only the home's directory of runs is created, unless
+    another user created one first."""
     array, above = script.plan.array is not None, runs_root(script.plan)
     return [
         "OWN=$EUID",
@@ -234,22 +238,23 @@ def _runs_directory_lines(script: BatchScriptParts) -> list[str]:
 
 
 def _handle_json(script: BatchScriptParts) -> str:
-    """Return the handle as `submit` of the compute gives it, but for the job's name, which sbatch's words may have
+    """Return the handle as the compute's `submit` returns it, except for the job's name, which sbatch options may have
     changed."""
     value = {"type": "slurm", "job": "@JOB", "run_id": "@RUN", "signal": script.signal, "python": script.python}
     return json.dumps(value, separators=(",", ":"))
 
 
 def _node_loss_options(plan: Plan) -> tuple[str, ...]:
-    """srun's options where the run can lose a node; none elsewhere."""
+    """Return srun's options for a run that can lose a node; none for other runs."""
     return ("--no-kill", "--kill-on-bad-exit=0") if plan.spare else ()
 
 
 def _start_lines(plan: Plan) -> list[str]:
-    """srun takes this script's place: its exit code and its signals are the job's, and it is never an orphan.
+    """Return the lines that replace this script with srun, which starts the agents. So srun's exit code and signals are
+    the job's, and srun is never an orphan.
 
-    The logs are not srun's --output: a node that does not see the run directory would then start nothing, and srun wait
-    for the others all the same ("task 1 launch failed: Slurmd could not connect IO").
+    The logs are not srun's --output. Otherwise a node that does not see the run directory would start nothing, and srun
+    would still wait for the other nodes ("task 1 launch failed: Slurmd could not connect IO").
     """
     nodes = len(plan.nodes)
     return [
@@ -268,8 +273,9 @@ def _start_lines(plan: Plan) -> list[str]:
 
 
 def _start_script_lines() -> list[str]:
-    """Return the user's own script under an agent on this first node, which becomes this script: its signals and its
-    exit code are the agent's. The environment is left alone: the script's own srun needs it."""
+    """Return the lines that run the user's own script under an agent on this first node. The agent replaces this
+    script, so its signals and its exit code are the agent's. The environment is not changed, since the script's own
+    srun needs it."""
     return ["", 'exec "$PYTHON" -I -S "$RUN/agent.pyz" "$RUN" --node-rank 0 --attempt "$ATTEMPT"']
 
 
@@ -282,6 +288,6 @@ def _embedded_files(files: Mapping[str, bytes]) -> list[str]:
 
 
 def pack(data: bytes) -> bytes:
-    """`data` in gzip's format, without a time, so that the same content is the same text."""
+    """Return `data` compressed in gzip's format, without a time, so that equal content gives equal text."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     return packer.compress(data) + packer.flush()

@@ -1,4 +1,5 @@
-"""What a batch script has each node look at before anything in the run directory is used. Pure."""
+"""Lines of a batch script that let each node check the run directory before anything in it is used. All functions are
+pure."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _NODE_CHECK = (
     '    [ -d "$ABOVE" ] && { [ "$ABOVE" = "${RUN%/*}" ] || ours "${RUN%/*}"; } && ours ||',
     f"    exit {NO_RUN_EXIT_CODE}   # this node does not see the run directory, or another user could replace it",
 )
-"""On each node, before anything in the run directory is used: a name is another directory where a node does not see the
-file system that it lies on."""
+"""Lines that run on each node before anything in the run directory is used. On a node that does not see the shared file
+system, the same name is another directory."""
 
 FIRST_NODE_CHECK = (
     "look_here() {   # before this node uses any of it outside a step",
@@ -23,7 +24,8 @@ FIRST_NODE_CHECK = (
     ),
     "}",
 )
-"""Where the script starts only the step with the agents, each node looks for itself: this one does not look twice."""
+"""Function of the shell that checks the first node. If the script starts only the step with the agents, each node runs
+its own check, and this node is not checked twice."""
 
 _SAME_EVERYWHERE = (
     "same_on_all_nodes() {   # no other user can make another directory of that name on another node",
@@ -46,7 +48,8 @@ UNSET_JOB_VARIABLES = (
 
 
 def umask_line(plan: Plan) -> str:
-    """Whatever was made with the user's own could be another's to write to, and that decides what is started."""
+    """Return the line that sets the plan's umask. With the user's own umask, other users might be able to write to
+    files that decide what is started."""
     return f"umask {plan.umask:03o}"
 
 
@@ -55,8 +58,9 @@ def check_arguments(plan: Plan) -> str:
 
 
 def node_check_lines(plan: Plan) -> list[str]:
-    """What each node does before it uses anything. Where it would do that too late, since lines of setup change what
-    its shell finds, or since the steps are the user's own, one step of one task per node does it before them."""
+    """Return the lines that let each node check the run directory before it is used. That check would come too late if
+    setup lines change what the node's shell finds, or if the steps are the user's own. Then a step of one task per node
+    runs the check before them."""
     before = [
         *_SAME_EVERYWHERE,
         "ASK=1",

@@ -1,4 +1,5 @@
-"""What a batch script looks at when its job starts, on every node: nobody else may be able to replace what it uses."""
+"""Checks that a batch script runs on every node when its job starts: no other user may be able to replace what it
+uses."""
 
 from __future__ import annotations
 
@@ -86,23 +87,26 @@ TRUST_FUNCTIONS = (
     "    esac",
     "}",
 )
-"""Functions for sh, since a container may have no bash; without a single quote. OWN is the user's number.
+"""Shell functions that check paths. They are written for sh, since a container may have no bash, and contain no single
+quote. OWN is the user's number.
 
 `reliable` succeeds if each directory of the path, and of the paths that links lead to, belongs to root or the user and
-is closed to others, or is sticky (STICKY then lists it), or is listed in TRUSTED as it is now; it fails for a missing
-one. Other users can move a directory that they can write to, and exchange what is not the user's for a link while it is
-looked at: so `ours` tells owner, kind and mode by one look, and what it finds stays there."""
+is closed to others, or is sticky (STICKY then lists it), or is listed in TRUSTED in its present form. It fails for a
+missing directory. Other users can move a directory that they can write to, and replace what is not the user's with a
+link during the check. So `ours` reads owner, kind and mode in one call, and what it finds stays there.
+"""
 
 _MOST_LINKS = 40
 
 
 def trusted_components(path: str, named: Iterable[str] = ()) -> str:
-    """Return the value of TRUSTED for a directory that passes `require_shared_directory`: the directories of its path
-    that pass for another reason than owner and mode (the user trusts them, or their group is the user's own), each as
-    UID:GID:MODE:PATH between "|"; "" without any. What is missing is left out: it is refused when the job starts. Each
-    is judged by what is written down of it. StorageError for one that does not pass, perhaps since a moment ago.
+    """Return the value of TRUSTED for a directory that passes `require_shared_directory`. It lists the directories of
+    its path that pass for another reason than owner and mode (the user trusts them, or their group is the user's own),
+    each as UID:GID:MODE:PATH between "|"; "" if there are none.
 
-    Of the paths `named`, which the user has chosen here, the same as they are: a node is to see them alike.
+    For the paths `named`, which the user has chosen here, it lists the directories as they are: a node must see the
+    same. A missing directory is left out, and refused when the job starts. Each directory is checked by the status that
+    is recorded for it. Raise StorageError if one does not pass, even if it changed a moment ago.
     """
     found = _chosen_components(named)
     for at, status in _path_components(path):
@@ -113,7 +117,7 @@ def trusted_components(path: str, named: Iterable[str] = ()) -> str:
 
 
 def trusted_paths(named: Iterable[str]) -> str:
-    """Return the value of TRUSTED for paths that the user has chosen on this machine."""
+    """Return the value of TRUSTED for the paths that the user has chosen on this machine."""
     return _join_entries(_chosen_components(named))
 
 
@@ -126,7 +130,7 @@ def _join_entries(found: Mapping[str, str]) -> str:
 
 
 def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all that is there of a path, and of the paths that its links lead to."""
+    """Yield each existing component of a path, and of the paths that its links lead to, with its status."""
     left, most = [path], _MOST_LINKS
     while left and most:
         at, most = left.pop(), most - 1
@@ -134,7 +138,7 @@ def _path_components(path: str) -> Iterator[tuple[str, os.stat_result]]:
             try:
                 status = os.lstat(at or os.sep)
             except OSError:
-                pass  # it will be made, or refused when the job starts
+                pass  # it will be created, or refused, when the job starts
             else:
                 if stat.S_ISLNK(status.st_mode):
                     target = os.readlink(at)

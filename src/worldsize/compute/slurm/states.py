@@ -1,7 +1,7 @@
-"""Every state that Slurm gives a job, 20.11 to 26.05, and what it means to a run: one table.
+"""Table of every state that Slurm gives a job, 20.11 to 26.05, and what it means for a run.
 
 The words are those of job_state_string, job_state_string_compact and job_state_string_complete (Slurm's
-src/common/slurm_protocol_defs.c). An unknown word is phase "unknown", never a success.
+src/common/slurm_protocol_defs.c). An unknown word has the phase "unknown", and never counts as a success.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from worldsize.state.records import Reason
 
 
 class SlurmState(NamedTuple):
-    """What a state means.
+    """The meaning of a Slurm state.
 
     phase    "queued" | "running" | "ended" | "unknown", as an observation's
-    reason   our `Reason` where the state itself tells one
-    words    for people, after "it "
-    compact  squeue's short form; "" where there is none
-    stuck    it waits, and will not start unless somebody does something
+    reason   worldsize's `Reason` if the state itself implies one
+    words    text for people, after "it "
+    compact  squeue's short form; "" if there is none
+    stuck    whether the job waits, and will not start unless a person intervenes
     """
 
     phase: str
@@ -60,7 +60,7 @@ STATES = {
     "PREEMPTED": SlurmState("ended", Reason.PREEMPTED, "was preempted by a job that goes first", "PR"),
     "NODE_FAIL": SlurmState("ended", Reason.NODE_FAILURE, "lost a node", "NF"),
     "BOOT_FAIL": SlurmState("ended", Reason.NODE_FAILURE, "did not start: a node failed to boot", "BF"),
-    # of no use to anybody here
+    # states that do not describe a job of this cluster
     "REVOKED": SlurmState("unknown", None, "runs on another cluster of the federation", "RV"),
     "UNINITIALISED": SlurmState("unknown", None, "has no state yet"),
 }
@@ -68,13 +68,13 @@ STATES = {
 _COMPACT = {state.compact: name for name, state in STATES.items() if state.compact}
 _SHORTEST_CUT = 4
 _FLAGS_OF_NO_WEIGHT = frozenset(("UPDATE_DB", "LAUNCH_FAILED", "POWER_UP_NODE", "RECONFIG_FAIL"))
-"""Flags that slurmctld's own job_state_string leaves out in favour of the base state."""
+"""Flags that slurmctld's own job_state_string omits in favour of the base state."""
 
 
 def full_name(text: str) -> str:
-    """Slurm's full word for a state as some program printed it: "R", "CANCELLED by 0", "CANCELLED+", "OUT_OF_ME+",
-    "RUNNING,COMPLETING" (a flag counts more than the base), "timeout". What is unknown comes back as it is.
-    """
+    """Return Slurm's full word for a state as some program printed it: "R", "CANCELLED by 0", "CANCELLED+",
+    "OUT_OF_ME+", "RUNNING,COMPLETING" (a flag has priority over the base state), "timeout". An unknown word is returned
+    as it is, in upper case."""
     words = text.strip().upper().split(" BY ")[0].rstrip("+").rstrip()
     base, *flags = words.split(",") if words else [""]
     for word in (*flags, base):
@@ -85,7 +85,7 @@ def full_name(text: str) -> str:
 
 
 def state_of(text: str) -> SlurmState:
-    """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
+    """Return the state's row in the table. An unknown word has the phase "unknown"."""
     name = full_name(text)
     known = STATES.get(name)
     return known or SlurmState("unknown", None, "is in state {}, which is unknown to this release".format(name or "?"))

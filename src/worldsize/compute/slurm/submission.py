@@ -1,4 +1,4 @@
-"""Gives a script to Slurm exactly once, however bad the connection to slurmctld is."""
+"""Submission of a script to Slurm exactly once, even over an unreliable connection to slurmctld."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from worldsize.compute.slurm.queue import find_jobs
 from worldsize.errors import SubmitAgain
 
 PATIENCE = 120.0
-"""Seconds that a controller may be away: it is restarted, or its backup takes over, in less."""
+"""Maximum number of seconds that a controller may be away. A restart, or the change to its backup, takes less."""
 
 _LOOKS = 2
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _SBATCH_TIMEOUT = 150.0
-"""sbatch itself tries for 120 s when slurmctld says that it cannot take a job now."""
+"""Seconds to wait for sbatch, which itself tries for 120 s if slurmctld reports that it cannot accept a job now."""
 
 
 def submit_once(
@@ -27,10 +27,11 @@ def submit_once(
     environ: Mapping[str, str],
     umask: int,
 ) -> str:
-    """Submit the script once. Returns the job's number; `umask` is the job's. After an answer that was lost the job is
-    looked for by its name, twice, before it is submitted again: slurmctld may still be making it.
+    """Submit the script once and return the job's number. `umask` is the job's. If the answer was lost, the job is
+    looked up by its name, twice, before it is submitted again, since slurmctld may still be creating it.
 
-    SubmitRejected: refused for good. SubmitAgain: nothing was created within `PATIENCE` seconds.
+    Raise SubmitRejected if the script is rejected for good. Raise SubmitAgain if no job was created within `PATIENCE`
+    seconds.
     """
     deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
     ask = partial(run_slurm, environ=environ)

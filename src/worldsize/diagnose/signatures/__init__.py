@@ -1,4 +1,4 @@
-"""The tables of signatures, in the order in which they are looked through: what is more exact comes first."""
+"""The tables of signatures, in the order in which they are searched: more exact ones come first."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ TABLES = {
     "machine": MACHINE,
     "programs": PROGRAMS,
 }
-"""By the page of `docs/causes/` on which its rows stand."""
+"""Tables by the page of `docs/causes/` that describes their rows."""
 
 SIGNATURES = tuple(row for table in TABLES.values() for row in table)
 
 
 def signatures_for(rehearsal: bool) -> tuple[Signature, ...]:
-    """The tables as they are looked through for a run."""
+    """Return the rows in the order in which they are searched for a run. Those of rehearsals come first in a rehearsal,
+    and are left out elsewhere."""
     return (*REHEARSAL, *SIGNATURES) if rehearsal else SIGNATURES
 
 
 def documentation_of(cause: str) -> str:
-    """Where the documentation tells of a cause: a page below `docs/` and its section."""
+    """Return the place in the documentation that describes a cause: a page below `docs/` and its section."""
     section = cause.removesuffix("-on-one-node")
     for page, table in (*TABLES.items(), ("programs", REHEARSAL)):
         if any(row.id == section for row in table):

@@ -1,4 +1,5 @@
-"""What the libraries say by which ranks talk: NCCL, gloo, torch's store, MPI, Horovod, TensorFlow, JAX."""
+"""Messages of the libraries through which ranks communicate: NCCL, gloo, torch's store, MPI, Horovod, TensorFlow,
+JAX."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _SAME_CALLS = (
 )
 _NEXT_TIME = "; the next time, `worldsize stacks RUN` shows where each rank is while the others wait"
 _LAST_ERROR = r"\nLast error: ?\n(?P<detail>[^\n]+)"
-"""The last warning of NCCL's, as torch's exception tells it."""
+"""Pattern for NCCL's last warning in torch's exception."""
 
 COMMUNICATION = (
     Signature(

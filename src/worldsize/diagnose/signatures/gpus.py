@@ -1,4 +1,5 @@
-"""What GPUs, their driver and CUDA say. Texts of PyTorch: c10/cuda, torch/cuda; of the driver: the kernel's log."""
+"""Messages of GPUs, their driver and CUDA. Texts of PyTorch are from c10/cuda and torch/cuda, those of the driver from
+the kernel's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedulers, launchers and shells say."""
+"""Messages of schedulers, launchers and shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's kernel, memory, disks and file servers say. Numbers of errors are Linux's (errno.h)."""
+"""Messages of a node's kernel, memory, disks and file servers. Numbers of errors are Linux's (errno.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python and a training script's own code say."""
+"""Messages of Python and of a training script's own code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a rehearsal does in place of a cluster, and other runs do not: looked through first, in rehearsals alone."""
+"""Messages of errors that only a rehearsal causes, which replaces a cluster. They are searched first, and only in
+rehearsals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a line says about the cause of a failure: one row of the tables of signatures."""
+"""Rows of the tables of signatures, each with the meaning of a log line for the cause of a failure, and the search for
+a matching row."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class Role:
-    """What a line can be in the story of a failure.
+    """The role of a line in the explanation of a failure.
 
     ROOT          it can be the cause
-    CASCADE       it tells of another's failure: it is never the cause where a root is known
-    CONFIRMATION  it says of a cause that it was so, and names none by itself
+    CASCADE       it reports another rank's failure, and is never the cause if a root is known
+    CONFIRMATION  it confirms a cause, and shows none by itself
     """
 
     ROOT = "root"
@@ -23,17 +24,17 @@ class Role:
 
 
 class Signature(NamedTuple):
-    """One row.
+    """A row of the tables.
 
-    id       a word for people and for programs, for ever the same
-    holds    the regular expression that the line holds; case counts
-    meaning  what it says, as the end of a sentence that begins with who said it; `{name}` stands for a group
-             of `holds`; the first of the groups detail, detail2, … that took part is put behind it. The group `whose`
-             names the ranks that the line is about, where these are others than who said it: "1" or "1, 3"
+    id       a permanent word for people and for programs
+    holds    the regular expression that the line matches; case counts
+    meaning  what the line means, as the end of a sentence that begins with the rank that printed it; `{name}` is
+             replaced with a group of `holds`; the first of the groups detail, detail2, … that took part is appended.
+             The group `whose` names the ranks that the line is about, if these are other ranks: "1" or "1, 3"
     hint     what to do
-    source   who writes the line, and where that is known
+    source   the program that writes the line, and the place in its source where that is known
     role     a word of `Role`
-    raised   it counts as the text of an uncaught exception alone, since programs that are well print such words, too
+    raised   whether only the text of an uncaught exception counts, since healthy programs print such words too
     """
 
     id: str
@@ -46,8 +47,9 @@ class Signature(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A row that a text matches. `meaning`: the row's, with what the text holds put in; `line`: the line of the text in
-    which the match ends; `whose`: the ranks that the text names, none where it is about who said it."""
+    """A row that a text matches. `meaning` is the row's, with parts of the text filled in. `line` is the line of the
+    text in which the match ends. `whose` are the ranks that the text names; none if it is about the rank that printed
+    it."""
 
     signature: Signature
     meaning: str
@@ -60,7 +62,7 @@ _ADVICE = re.compile(
     r"|might be caused by|may be caused by|could be due to|possible (?:reason|cause)s? (?:is|are|include)"
     r"|[Pp]lease (?:check|make sure|try|see|refer)|[Ff]or (?:more|debugging|further) .*(?:see|consider|pass|set)"
 )
-"""How advice begins: it names causes that may not be this one."""
+"""Pattern for the beginning of advice, which names causes that may not be this one."""
 
 
 _NO_FAILURE = re.compile(
@@ -73,18 +75,18 @@ _NO_FAILURE = re.compile(
     r"|Could not load dynamic library|Unable to initialize backend|failed call to cuInit"
     r"|mca_base_component_repository_open|\bmlock\b|\bibv_\w+ failed"
 )
-"""What a line holds that tells of what a program did without, or did again: it goes on."""
+"""Pattern for lines about a thing that a program did without, or did again. The program runs on after such a line."""
 
 
 def without_advice(line: str) -> str:
-    """Return the line up to where it begins to advise: from there on it says nothing of what happened."""
+    """Return the line up to the place where its advice begins, which does not describe what happened."""
     found = _ADVICE.search(line)
     return line if found is None else line[: found.start()]
 
 
 def match_text(text: str, rows: Sequence[Signature], raised: bool) -> Match | None:
-    """Return the first of `rows` that `text` matches, advice apart; None for none. `raised`: whether the text is that
-    of an uncaught exception."""
+    """Return a match with the first of `rows` that `text` matches, advice excluded; None if there is none. `raised` is
+    whether the text is that of an uncaught exception."""
     said = "\n".join(map(without_advice, text.split("\n")))
     goes_on = not raised and _NO_FAILURE.search(text) is not None
     for row in rows:
@@ -108,7 +110,8 @@ def _named_ranks(text: str | None) -> tuple[int, ...]:
 
 
 def _filled(meaning: str, found: re.Match[str]) -> str:
-    """Return the meaning with the groups of the match in place of their names; behind it the first `detail` of it."""
+    """Return the meaning with its names replaced by the groups of the match, followed by the first `detail` of the
+    match."""
     groups = found.groupdict("")
     detail = next((text for name, text in groups.items() if text and name.startswith("detail")), "")
     return re.sub(r"\{(\w+)\}", lambda name: groups[name[1]], meaning) + (f": {detail}" if detail else "")

@@ -1,7 +1,7 @@
-"""The keys of a compute's table in the configuration, by its type; and the types that other packages bring.
+"""The keys of a compute's table in the configuration, by its type, and the types that other packages provide.
 
-Such a type is an entry point in the group `worldsize.computes`, whose name is the type, and whose object is a module:
-both the `compute` and the `settings` of `ComputeType`.
+Such a type is an entry point in the group `worldsize.computes`. Its name is the type. Its object is a module that
+serves both as the `compute` and as the `settings` of `ComputeType`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GROUP = "worldsize.computes"
 _NEEDED = ("KEYS", "open_compute", "compute_of_run")
-"""What the module of an entry point must have."""
+"""Attributes that the module of an entry point must have."""
 COMPUTE_KEYS: Keys = {
     "type": Key("text", "What kind of compute this is.", choices=tuple(COMPUTE_TYPES), harmless=True),
     "runs_dir": Key("path", "Where this compute's runs are kept.", blank=False),
@@ -55,12 +55,12 @@ COMPUTE_KEYS: Keys = {
 
 
 _OWN_KEYS: Mapping[str, Keys] = {LOCAL: SETUP, "slurm": {**SLURM, **SETUP}}
-"""Of the types whose settings are no module's."""
+"""Keys of the types whose settings are in no module."""
 
 
 def call_settings(kind: str, function: str, otherwise: Any, *given: Any) -> Any:
-    """What a function of the type's settings returns, `otherwise` where they have none of this name. ConfigError for
-    whatever the code of another package raises, or returns that it may not."""
+    """Call a function of the type's settings and return its result; `otherwise` if the settings have no such function.
+    Raise ConfigError if the code of another package raises an exception or returns a wrong value."""
     called = getattr(_find_settings(kind), function, None)
     if called is None:
         return otherwise
@@ -82,18 +82,19 @@ _RETURNS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "key_hint": (lambda made: made is None or isinstance(made, str), "a text or None"),
     "path_mapping": (_is_path_mapping, "a tuple of pairs of paths"),
 }
-"""What the functions of another package's settings return: whether it is right, and how it is called."""
+"""Results of the functions of another package's settings: the test of whether a result is right, and its name in
+messages."""
 
 
 def external_part(kind: str) -> ExternalPart:
-    """Return a type of another package, as it is looked for, and called in messages."""
+    """Return the description of another package's type, by which it is looked up and named in messages."""
     from worldsize.entry_points import ExternalPart
 
     return ExternalPart(GROUP, kind, "the compute type")
 
 
 def _find_settings(kind: str) -> ModuleType | None:
-    """Return the module with the settings of the type; None where a type needs none, or this installation lacks its
+    """Return the module with the settings of the type; None if a type needs none, or if this installation lacks its
     wing."""
     if kind in COMPUTE_TYPES:
         from worldsize.registry import find_module
@@ -104,7 +105,7 @@ def _find_settings(kind: str) -> ModuleType | None:
 
 
 def find_external_type(kind: str) -> ModuleType | None:
-    """Return the module that another package has for this type; None where no package has one. ConfigError where it
+    """Return the module that another package provides for this type; None if no package does. Raise ConfigError if it
     cannot be used."""
     part = external_part(kind)
     module: ModuleType | None = part.load(_NEEDED)
@@ -123,7 +124,8 @@ def _are_keys(value: object) -> bool:
 
 
 def keys_of_type(kind: str) -> Keys | None:
-    """What the table of a compute of this type has besides COMPUTE_KEYS; None: it takes what it is given."""
+    """Return the keys that a compute of this type has in addition to COMPUTE_KEYS; None if they are not known, so that
+    any key is accepted."""
     if kind in _OWN_KEYS:
         return _OWN_KEYS[kind]
     module = _find_settings(kind)
@@ -131,8 +133,8 @@ def keys_of_type(kind: str) -> Keys | None:
 
 
 def type_key(said: object) -> Key:
-    """Return the key `type`, whose choices are worldsize's own types, or all that are installed where `said` is none of
-    these."""
+    """Return the key `type`. Its choices are worldsize's own types, and, if `said` is none of these, also all installed
+    types."""
     key = COMPUTE_KEYS["type"]
     if not isinstance(said, str) or said.lower() in COMPUTE_TYPES:
         return key
@@ -142,8 +144,8 @@ def type_key(said: object) -> Key:
 
 
 def is_harmless(name: str) -> bool:
-    """Return whether a project's file may set this key of a compute without being trusted: as the first table says that
-    has it. What only types of other packages have is not. A module is imported only for a key that no table before it
-    has."""
+    """Return whether a project's file may set this key of a compute without being trusted. The first table that has the
+    key decides. Keys that only types of other packages have are not harmless. A module is imported only for a key that
+    no earlier table has."""
     tables = chain((COMPUTE_KEYS,), (keys_of_type(kind) or {} for kind in COMPUTE_TYPES))
     return next((keys[name].harmless for keys in tables if name in keys), False)

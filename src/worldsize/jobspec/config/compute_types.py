@@ -10,17 +10,17 @@ LOCAL = "local"
 
 
 class ComputeType(NamedTuple):
-    """One type; modules are named below `worldsize`, and may be those of a wing.
+    """A type of computes. Modules are named below `worldsize`, and may be those of a wing.
 
     compute   the module with two functions, each of which returns a `worldsize.compute.base.Compute`:
               `open_compute(settings, home, environ)`, which opens a configured compute;
               `compute_of_run(directory, handle, name, environ)`, which opens the one that a run was submitted to,
               by its handle
     settings  the module with the `KEYS` of the type's table in the configuration. It may have
-              `complete_settings(values)`, which returns the fields of ComputeSettings as they are meant (without it, a
-              `python` is a path of this machine); `key_hint(key)`, the hint about a key that is none, or None; and
-              `path_mapping(options)`, how nodes call paths of this machine, as ComputeFacts.mapped. "": its keys are
-              in compute_keys.py
+              `complete_settings(values)`, which returns the completed fields of ComputeSettings (without it, a
+              `python` is a path of this machine); `key_hint(key)`, which returns the hint about an unknown key, or
+              None; and `path_mapping(options)`, which returns how nodes name paths of this machine, as
+              ComputeFacts.mapped. "": its keys are in compute_keys.py
     handles   further types that the handles of its runs have
     """
 
@@ -35,4 +35,4 @@ COMPUTE_TYPES: Mapping[str, ComputeType] = {
     "hpcpack": ComputeType("wings.hpcpack.compute", "wings.hpcpack.settings"),
     "azureml": ComputeType("wings.azure.compute", "wings.azure.workspace.settings"),
 }
-"""The types of worldsize itself; others come from other packages (compute_keys.py)."""
+"""The types of worldsize itself. Others come from other packages (compute_keys.py)."""

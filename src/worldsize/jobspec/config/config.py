@@ -1,15 +1,15 @@
-"""Configuration: `worldsize.toml` in the project, of the user and of the site, key by key the nearest winning.
+"""Configuration from the `worldsize.toml` of the project, of the user and of the site. For each key the nearest file
+wins.
 
-```
-default_compute = "lab"
+    default_compute = "lab"
 
-[compute.lab]
-type = "slurm"
-runs_dir = "/shared/me/runs"
-python = "/shared/me/env/bin/python"
-gpus_per_node = 4
-partition = "gpu"          # other keys of a compute that is not local are its own: Compute.options
-```
+    [compute.lab]
+    type = "slurm"
+    runs_dir = "/shared/me/runs"
+    python = "/shared/me/env/bin/python"
+    gpus_per_node = 4
+    partition = "gpu"          # other keys of a compute that is not local are its own: Compute.options
+
 Paths are relative to the file that names them.
 """
 
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
 
 
 class ComputeSettings(NamedTuple):
-    """A named place to run jobs.
+    """The settings of a compute, a named place to run jobs.
 
-    runs_dir        where its runs are kept; None: in the home
-    gpus_per_node   None: found out, where possible
+    runs_dir        directory of its runs; None: in the home
+    gpus_per_node   GPUs on each node; None: detected, where possible
     python          the interpreter that runs agents and that `python` means in commands; None: this one, or the PATH's
-    data_dir        where data that jobs name by URI is kept; None: with its runs
-    local_dir       where nodes make directories of a run's own; may hold $VARIABLES of theirs; None: the usual places
-    offline         its nodes cannot download anything
-    container       what runs images on its nodes: "apptainer", "singularity", "pyxis", "none"; None: found out
-    container_options  further options of it
-    grace           seconds between TERM and KILL for jobs that say nothing; None: the job's default
-    options         what else its table says, for the compute of its type
-    envs_dir        where environments are built for it, if not where the configuration says
-    virtual_packages  what conda may count on on its nodes: "__cuda=12.4"
-    metrics         False: agents sample nothing, and ranks are not told where MLflow is to log
-    preload         as of a job, for jobs that do not say; empty: the configuration's
-    check           False: nodes are not checked before ranks start, where that would be of use
+    data_dir        directory of data that jobs name by URI; None: with its runs
+    local_dir       parent on the nodes of directories for one run; may contain $VARIABLES of the nodes; None: the
+                    usual places
+    offline         whether its nodes cannot download anything
+    container       runtime for images on its nodes: "apptainer", "singularity", "pyxis", "none"; None: detected
+    container_options  further options of the runtime
+    grace           seconds between TERM and KILL for jobs that set none; None: the job's default
+    options         the other keys of its table, for the compute of its type
+    envs_dir        directory in which its environments are built, if not the configuration's
+    virtual_packages  virtual packages that conda may assume on its nodes: "__cuda=12.4"
+    metrics         False: agents sample nothing, and ranks do not get the address for MLflow's logs
+    preload         as in a job, for jobs that set none; empty: the configuration's
+    check           False: nodes are not checked before ranks start, even if that would be of use
     """
 
     name: str = LOCAL
@@ -66,25 +67,25 @@ class ComputeSettings(NamedTuple):
 
     @property
     def own_runs_dir(self) -> str | None:
-        """`runs_dir`, or this user's own directory in one where others make directories too."""
+        """The directory `runs_dir`, or this user's own directory in it if other users make directories there too."""
         from worldsize.trust.directories import user_directory_in  # few commands need it
 
         return self.runs_dir and user_directory_in(self.runs_dir)
 
 
 class Config(NamedTuple):
-    """What is configured. `origins` tells for each dotted key where its value comes from: a file, an environment
-    variable by name, or "default"; `default_origin` the same for default_compute, with the line in a file.
+    """The configuration. `origins` contains for each dotted key the origin of its value: a file, an environment
+    variable by name, or "default". `default_origin` is the same for default_compute, with the line in a file.
 
-    envs_dir         where environments are built; None: in the home
-    environments     named ones, each as a job's `environment:` is read
-    environment_map  what names of Azure's mean here; "*" in a name stands for anything
+    envs_dir         directory in which environments are built; None: in the home
+    environments     named environments, each read as a job's `environment:`
+    environment_map  meanings of Azure's names here; "*" in a name matches any text
     conda            "channels" of environments that name none, and the "channel_alias"
-    notify           the command that is told of runs whose jobs name none; "": none
-    preload          as of a job, for jobs and computes that do not say
-    azure            what names of Azure's mean here: "computes" and "data", each from names to what they stand for
-    notices          what a person should know of these files, such as one that does not count
-    unusable         why computes cannot be used whose types are other packages', by name
+    notify           the command that is notified of runs whose jobs name none; "": none
+    preload          as in a job, for jobs and computes that set none
+    azure            meanings of Azure's names here: "computes" and "data", each a mapping of names to their meanings
+    notices          messages about these files for the user, such as one about a file that does not count
+    unusable         errors of computes that cannot be used, whose types are other packages', by name
     """
 
     home: str = ""
@@ -103,8 +104,8 @@ class Config(NamedTuple):
     unusable: Mapping[str, ConfigError] = {}
 
     def compute(self, name: str | None = None, where: str | None = None) -> ComputeSettings:
-        """Return the compute `name`, or the default one. Raises NotFound, with the nearest name, when there is none,
-        and ConfigError where it is `unusable`."""
+        """Return the compute `name`, or the default one. Raise NotFound, with the nearest name, if there is none, and
+        ConfigError if it is `unusable`."""
         wanted = name or self.default_compute
         if wanted in self.unusable:
             raise self.unusable[wanted]

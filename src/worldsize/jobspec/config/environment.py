@@ -1,4 +1,5 @@
-"""What `worldsize.toml` says of environments: named ones, what Azure's names mean here, where conda packages are."""
+"""Tables of `worldsize.toml` about environments: named ones, the meanings of Azure's names here, and the places of
+conda packages."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _ANY = Key("text", "", blank=False)
 
 
 def read_tables(settings: dict[tuple[str, ...], YamlNode], report: Problems) -> dict[str, Any]:
-    """Return the fields of Config that `settings` (those of `files.ENVIRONMENT_TABLES`) mean."""
+    """Return the fields of Config from `settings` (those of `files.ENVIRONMENT_TABLES`)."""
     environments: dict[str, Any] = {}
     mapped: dict[str, str] = {}
     conda: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Reading `worldsize.toml` files and laying them over each other."""
+"""Reader of `worldsize.toml` files, which merges them by priority."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TOP_KEYS: Keys = {
 ENVIRONMENT_TABLES = ("environment", "environment_map", "conda")
 """Tables that jobspec/config/environment.py reads."""
 AZURE_TABLE = "azure"
-"""The table of tables that wings/azure/mappings.py reads."""
+"""The table that contains tables, which wings/azure/mappings.py reads."""
 _NAMES = {
     "compute": (
         r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
@@ -71,8 +71,8 @@ Settings = dict[tuple[str, ...], YamlNode]
 def read_files(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> Config:
-    """Return the configuration of these files, the weakest first; of the projects' the first that counts. Raises one
-    ConfigError for all that is wrong in those that count."""
+    """Return the configuration from these files, the weakest first. Of the projects' files only the first that counts
+    is used. Raise one ConfigError for all errors in the files that count."""
     report = Problems(error=ConfigError)
     roots, notices = _select_roots(site, own, projects, environ, ask)
     settings: Settings = {}
@@ -107,8 +107,8 @@ def read_files(
 def _select_roots(
     site: str | None, own: str | None, projects: list[str], environ: Mapping[str, str], ask: Ask | None
 ) -> tuple[list[YamlNode], list[str]]:
-    """Return the tables of the files that count, the weakest first; and notices. The site's is root's, or a
-    variable's."""
+    """Return the tables of the files that count, the weakest first, and notices. The site's file always counts: it
+    belongs to root, or a variable names it."""
     roots = [_parse_toml(read_config(site, MAX_BYTES))] if site else []
     notices: list[str] = []
 
@@ -131,15 +131,15 @@ def _select_roots(
 
 
 def _authority(root: Callable[[], YamlNode]) -> list[tuple[str, str]]:
-    """What a file decides that could harm: (key, value) each."""
+    """Return the settings of a file that could do harm, each as (key, value)."""
     settings = _flatten(root(), Problems(error=ConfigError))
     said = [(path, plain_value(node)) for path, node in settings.items()]
     return [(".".join(path), repr(value)) for path, value in said if _has_authority(path, str(value))]
 
 
 def _has_authority(path: tuple[str, ...], value: str) -> bool:
-    """Return whether a setting decides what is executed, what is read or written, or where a secret goes. Unknown ones
-    do, and those that are more than words: a line break could lead into a script."""
+    """Return whether a setting decides what is executed, what is read or written, or where a secret is sent. Unknown
+    settings count as such, and so do values that are not printable, since a line break could lead into a script."""
     if not value.isprintable():
         return True
     if len(path) == 1:
@@ -148,7 +148,7 @@ def _has_authority(path: tuple[str, ...], value: str) -> bool:
 
 
 def _parse_toml(config: ConfigFile) -> YamlNode:
-    """Return the file's tables as a tree. Raises ConfigError when it is not a TOML file."""
+    """Return the file's tables as a tree. Raise ConfigError if it is not a TOML file."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -181,7 +181,7 @@ def _toml_error(message: str, file: str) -> ConfigError:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the lines of tables and keys, found as people write them; what is written otherwise has no line."""
+    """Return the line numbers of tables and keys in the usual notation. Keys in another notation have no line."""
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -207,8 +207,8 @@ def _with_lines(node: YamlNode, path: tuple[str, ...], lines: dict[tuple[str, ..
 
 
 def _flatten(root: YamlNode, report: Problems) -> Settings:
-    """One entry per setting, one per name in a table, so that the nearest file wins name by name, and one per key of a
-    compute's table, and of each of Azure's."""
+    """Return one entry per setting, one per name in a table, so that the nearest file wins name by name, and one per
+    key of a compute's table and of each of Azure's tables."""
     settings: Settings = {}
     for table, node in root.value.items():
         if table not in ("compute", AZURE_TABLE, *ENVIRONMENT_TABLES):
@@ -226,8 +226,8 @@ def _flatten(root: YamlNode, report: Problems) -> Settings:
 
 
 def _read_compute(name: str, settings: Settings, report: Problems, unusable: dict[str, ConfigError]) -> ComputeSettings:
-    """Return the settings of one compute. What the code of another package has against them goes to `unusable`, and
-    stops no other compute."""
+    """Return the settings of one compute. An error from the code of another package is written to `unusable`, and does
+    not affect other computes."""
     entries = {path[2]: node for path, node in settings.items() if path[:2] == ("compute", name) and len(path) == 3}
     path = f"compute.{name}"
     values: dict[str, Any] = {"type": LOCAL} if name == LOCAL else {}
@@ -253,7 +253,7 @@ def _read_compute(name: str, settings: Settings, report: Problems, unusable: dic
 def _with_type_options(
     path: str, values: dict[str, Any], entries: dict[str, YamlNode], report: Problems
 ) -> dict[str, Any]:
-    """Adds the options that only this type of compute knows."""
+    """Return `values` with the options that only this type of compute has."""
     kind = values.get("type")
     others = {key: node for key, node in entries.items() if key not in COMPUTE_KEYS}
     known = keys_of_type(kind) if kind else None

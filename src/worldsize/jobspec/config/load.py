@@ -1,6 +1,6 @@
-"""Which configuration holds in a directory: of the site, of the user, of the projects above it, and of the environment.
+"""Choice of the configuration for a directory: from the site, the user, the projects above it, and the environment.
 
-Finding that there is no file costs a few system calls, no import that other commands do without.
+If there is no file, this costs a few system calls, and no import that other commands do not need.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _DEFAULTS = {"home": "default", "default_compute": "default", "compute.local.typ
 
 
 def config_directory() -> str:
-    """Return the directory whose configuration holds: the current one; where that is gone, the root, above which there
-    is no project."""
+    """Return the directory whose configuration applies: the current one. If that is gone, return the root, above which
+    there is no project."""
     try:
         return os.getcwd()
     except OSError:
@@ -33,12 +33,11 @@ def config_directory() -> str:
 
 
 def load_config(cwd: str, environ: Mapping[str, str], ask: Ask | None = None) -> Config:
-    """Return the configuration that holds in the directory `cwd` (absolute). Of files that others could have written,
-    and of a project's that decides what is executed, `worldsize.trust` says whether they count; `ask` asks the user,
-    once.
+    """Return the configuration for the directory `cwd` (absolute). `worldsize.trust` decides whether files count that
+    other users could have written, and a project's files that decide what is executed. `ask` asks the user, once.
 
-    Raises ConfigError, with file and line where known, for files that cannot be read, are not TOML, or say what is not
-    understood; all such problems at once.
+    Raise ConfigError, with file and line where known, for files that cannot be read, are not TOML, or contain unknown
+    settings; all such problems are in one error.
     """
     site, own, projects = config_files(cwd, environ)
     if site or own or projects:
@@ -68,7 +67,7 @@ def _with_environment(config: Config, cwd: str, environ: Mapping[str, str]) -> C
 
 
 def _preload_of(text: str) -> tuple[str, ...]:
-    """What the variable says: a word, or modules by comma. ConfigError for anything else."""
+    """Return the value of the variable: a word, or modules separated by commas. Raise ConfigError for anything else."""
     from worldsize.errors import ConfigError
     from worldsize.jobspec.keys.key import Key
     from worldsize.jobspec.reading.problems import Problems
@@ -84,7 +83,8 @@ def _preload_of(text: str) -> tuple[str, ...]:
 
 
 def config_files(cwd: str, environ: Mapping[str, str]) -> tuple[str | None, str | None, list[str]]:
-    """Return the files that exist: the site's, the user's, the projects' (the nearest above `cwd` first)."""
+    """Return the configuration files that exist: the site's, the user's and the projects' (the nearest above `cwd`
+    first). The first two are None if they do not exist."""
     site: str | None = environ.get("WORLDSIZE_SITE_CONFIG") or SITE_FILE
     own: str | None = os.path.join(config_home(environ), FILE_NAME)
     above = [os.path.join(directory, FILE_NAME) for directory in with_parents(cwd)]

@@ -1,4 +1,5 @@
-"""What every kind of distribution is made of: a named tuple of its keys, and how its ranks are arranged."""
+"""Common parts of all kinds of distributions, which are named tuples of their keys: the arrangement of ranks, keys and
+helpers."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Arrangement(NamedTuple):
-    """What a distribution asks of the agents.
+    """The ranks of a distribution and its requirements on the agents.
 
     nodes     the ranks of each node, with their roles
-    launcher  what starts them, by its name in plan/launchers.py; "direct": each node's agent itself
-    options   the launcher's own, as JSON can hold them
+    launcher  the launcher that starts them, by its name in plan/launchers.py; "direct": each node's agent itself
+    options   the launcher's own options, as values that JSON can represent
     ports, leaders, lingering   as in the plan
-    conventions   those that must be in force, whatever the job narrows them to
-    default_conventions   those that are in force where the job does not narrow them; (): all
+    conventions   those that are always applied, even if the job restricts them
+    default_conventions   those that are applied if the job does not restrict them; (): all
     """
 
     nodes: tuple[NodePlan, ...]
@@ -40,7 +41,8 @@ class Arrangement(NamedTuple):
 
 
 def ignore_unknown_keywords(kind: Kind) -> Kind:
-    """Make keywords that the kind does not have only warn, as in a job file: Azure's own samples have them."""
+    """Make unknown keywords of the kind only cause a warning, as in a job file, since Azure's own samples contain them.
+    Return the kind."""
     exact: Any = kind.__new__
 
     @functools.wraps(exact)
@@ -68,7 +70,7 @@ def processes_key() -> Key:
 
 
 def program_name(program: str, command: str, argv: Sequence[str]) -> str:
-    """How a command names `program`, if it starts it: by a path, or by its name alone. "" where it does not."""
+    """Return the path or name by which a command starts `program`; "" if it does not start it."""
     if argv:
         return argv[0] if argv[0].rpartition("/")[2] == program else ""
     pattern = rf"(?:^|[\n;&|(])\s*(?:\w+=\S*\s+)*(?:exec\s+)?((?:\S*/)?{program})\s"

@@ -1,4 +1,4 @@
-"""`type: none`: ranks of no framework."""
+"""The distribution `type: none`: ranks of no framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @ignore_unknown_keywords
 class PlainDistribution(NamedTuple):
-    """Ranks of no framework, with every convention set."""
+    """Distribution for ranks of no framework, with every convention set."""
 
     process_count_per_instance: int = 1
     type: str = "none"

@@ -1,4 +1,4 @@
-"""`type: pytorch`: torch.distributed."""
+"""The distribution `type: pytorch`: torch.distributed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from worldsize.plan.plan import node_major_layout
 
 @ignore_unknown_keywords
 class PyTorchDistribution(NamedTuple):
-    """torch.distributed: its variables set directly, or by one torchrun per node (`launcher="torchrun"`).
+    """Distribution for torch.distributed, whose variables are set directly, or by one torchrun per node
+    (`launcher="torchrun"`).
 
-    With torchrun: `nodes` "MIN:MAX" goes on without nodes that are lost, as long as MIN are left; `max_restarts`: so
-    often all ranks are started again when one fails; `rdzv_backend`: "c10d" or "static".
+    The other fields are torchrun's. With `nodes` "MIN:MAX" the run continues without lost nodes while MIN are left.
+    `max_restarts` is how often all ranks are started again after one fails. `rdzv_backend` is "c10d" or "static".
     """
 
     process_count_per_instance: int = 1
@@ -47,7 +48,7 @@ class PyTorchDistribution(NamedTuple):
         return Arrangement(nodes, self.launcher, self._options(instances))
 
     def _options(self, instances: int) -> dict[str, Any]:
-        """Options of torchrun that differ from what it does by itself. PlanError for those that do not fit."""
+        """Return the options of torchrun that differ from its defaults. Raise PlanError for options that do not fit."""
         said: dict[str, Any] = {}
         if self.nodes is not None:
             said["min_nodes"] = _min_nodes(self.nodes, instances)
@@ -65,8 +66,8 @@ class PyTorchDistribution(NamedTuple):
 
 
 def _min_nodes(nodes: str, instances: int) -> int:
-    """MIN of `nodes`, which is "MIN:MAX", or one number for both. PlanError for anything else, and where the run starts
-    on fewer nodes or more."""
+    """Return MIN of `nodes`, which is "MIN:MAX", or one number for both. Raise PlanError for anything else, and if the
+    run starts on fewer or more nodes."""
     found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,7}))?", nodes.strip())
     if found is None or not 0 < int(found[1]) <= int(found[2] or found[1]):
         raise PlanError(f"{nodes!r:.40} is not a range of nodes", "distribution.nodes", "write MIN:MAX, such as 1:2")

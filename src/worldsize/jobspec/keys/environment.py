@@ -1,4 +1,4 @@
-"""What `environment:` of a job, and an [environment.NAME] table of the configuration, may say."""
+"""The keys of `environment:` in a job, and of an [environment.NAME] table in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job may say of HPC Pack. What nobody says is left to the head node's defaults."""
+"""The keys of a job about HPC Pack. A key that is not set has the head node's default."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ HPCPACK: Mapping[str, Key] = {
                                  "node.", blank=False),
     "job_properties": Key("labels", "Any other property of an HPC Pack job: its name and value."),
 }  # fmt: skip
-"""Of both a job's `hpcpack:` and a configured compute of type hpcpack; the job's words win key by key."""
+"""The keys of both a job's `hpcpack:` and a configured compute of type hpcpack. The job's values win key by key."""

@@ -1,4 +1,5 @@
-"""Every key of a job: what it takes, what it means. Reading, overriding and the JSON schema all follow this table."""
+"""Table of every key of a job, with its type and meaning. Reading, overriding and the JSON schema all use this
+table."""
 
 from __future__ import annotations
 
@@ -95,11 +96,11 @@ IDENTITY: Keys = {
     "msi_resource_id": Key("text", "A managed identity's resource."),
 }
 FOR_THE_SERVICE_IN_INPUTS = ("datastore", "path_on_compute")
-"""Where the service uploads a local path to, and where it mounts data."""
+"""Keys for the place to which the service uploads a local path, and for the place at which it mounts data."""
 
 SET_BY_THE_SERVICE = ("id", "status", "creation_context", "log_files", "parameters")
 SET_BY_THE_SERVICE_IN_SERVICES = ("endpoint", "status", "error_message")
-"""What `az ml job show` writes, and Azure's client leaves aside in a file."""
+"""Keys that `az ml job show` writes, and that Azure's client ignores in a file."""
 
 JOB: Keys = {
     "$schema": Key("text", "The schema that editors validate with."),

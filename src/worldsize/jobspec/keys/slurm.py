@@ -1,4 +1,4 @@
-"""What a job or a configured compute may say of Slurm. What nobody says is not said to Slurm either."""
+"""The keys of a job or a configured compute about Slurm. Options that are not set are not passed to Slurm either."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SLURM: Mapping[str, Key] = {
                      choices=("true", "false", "user", "mcs", "topo"), harmless=True),
     "sbatch_options": Key("labels", "Any other option of sbatch: its long name and value, such as mail-type: END."),
 }  # fmt: skip
-"""Of both a job's `slurm:` and a configured compute of type slurm; the job's words win key by key."""
+"""The keys of both a job's `slurm:` and a configured compute of type slurm. The job's values win key by key."""
 
 SETUP: Mapping[str, Key] = {
     "modules": Key("texts", "Modules to load before the ranks start (Lmod or Environment Modules).", blank=False),
     "setup": Key("texts", "Shell lines to execute before the ranks start, on the first node."),
 }
-"""Keys of a job and of a configured compute: the compute's come first."""
+"""The keys for setup of a job and of a configured compute. The compute's modules and lines come first."""

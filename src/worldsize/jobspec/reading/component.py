@@ -1,8 +1,8 @@
-"""Azure's command components, read as jobs: what a component declares of its inputs becomes `input_types`, its defaults
-`inputs`.
+"""Reader of Azure's command components as jobs. A component's declarations of inputs become `input_types`, its defaults
+become `inputs`.
 
-A component names neither a compute nor a limit of time. A job's keys may stand in it all the same, with a warning; what
-Azure's client requires of a component, such as its name, is required here, too.
+A component names neither a compute nor a time limit. It may nevertheless contain a job's keys, with a warning. Keys
+that Azure's client requires of a component, such as its name, are required here too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _SERVICE_ONLY = ("id", "creation_context", "latest_version", "auto_delete_settin
 
 
 def job_nodes(nodes: dict[str, YamlNode], mark: str, report: Problems) -> dict[str, YamlNode]:
-    """Return the entries of the job that the component with the entries `nodes` is; `mark` is the key that it was known
-    by."""
+    """Return the entries of the job for the component with the entries `nodes`. `mark` is the key that identified it as
+    a component."""
     if mark != "$schema":
         node = nodes[mark.partition(".")[0]]
         what = "only a component has this key, so the file is read as a command component; a $schema that ends in "
@@ -116,7 +116,7 @@ def _inputs(node: YamlNode, report: Problems) -> dict[str, YamlNode]:
 def _read_declaration(
     keys: dict[str, YamlNode], path: str, is_value: bool, report: Problems
 ) -> dict[str, YamlNode] | None:
-    """Return the entries of an input type; None, and problems in `report`, where Azure's client refuses the
+    """Return the entries of an input type; None, with problems in `report`, if Azure's client refuses the
     declaration."""
     count = len(report.problems)
     if not is_value and "default" in keys:
@@ -147,7 +147,8 @@ def _read_declaration(
 
 
 def _check_default(keys: dict[str, YamlNode], path: str, kind: str | None, report: Problems) -> None:
-    """Check that the default can be read as the type. Whether it is allowed counts only where nothing else is said."""
+    """Check that the default can be read as the type. Whether it is allowed is checked only if the job sets no other
+    value."""
     from worldsize.jobspec.input_types import typed_value
     from worldsize.jobspec.job import InputType
 
@@ -175,7 +176,7 @@ def _read_scalar(node: YamlNode, path: str, key: Key, report: Problems) -> objec
 
 
 def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str | None:
-    """Return a word of `key.choices`, whose case counts in a component."""
+    """Return a word of `key.choices`; None, with a problem in `report`, for another one. Case counts in a component."""
     if not key.choices:
         return read_text(node, path, key, report)
     if isinstance(node.value, str) and node.value in key.choices:
@@ -186,7 +187,7 @@ def _read_choice(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 
 
 def _outputs(node: YamlNode, report: Problems) -> YamlNode:
-    """Return the job's outputs. An output that is a value, which a pipeline would read, is a file here."""
+    """Return the job's outputs. An output that is a value, which a pipeline would read, becomes a file."""
     found: dict[str, YamlNode] = {}
     for name, item in mapping_of(node, "outputs", report).items():
         path = join("outputs", name[:60])

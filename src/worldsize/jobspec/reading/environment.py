@@ -1,4 +1,4 @@
-"""Reading `environment:`, of a job and of the configuration; loaded only where somebody says it."""
+"""Reader of `environment:` in a job and in the configuration, loaded only if one of them contains it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NEEDED = {"url": "is missing", "sha256": "is missing: `sha256sum FILE` prints i
 
 
 def read_environment(node: YamlNode, path: str, key: Key, report: Problems) -> str | dict[str, Any] | None:
-    """Return a name, an absolute path, or a mapping; what is wrong is in `report`."""
+    """Return a name, an absolute path, or a mapping. Problems are added to `report`."""
     if isinstance(node.value, dict):
         values = read_keys(node.value, path, ENVIRONMENT, report, ENVIRONMENT_READERS)
         if values.get("image", "").startswith(("./", "../", "~/")):
@@ -64,7 +64,8 @@ def _read_conda(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
 
 
 def _dependencies(content: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """Return the conda dependencies. Relative paths of the pip section start at the job file, as all its paths do."""
+    """Return the conda dependencies. Relative paths of the pip section start at the job file's directory, as all paths
+    in the file do."""
     if not content.get("dependencies"):
         return {}
     found = [
@@ -82,7 +83,7 @@ def _read_python(node: YamlNode, path: str, key: Key, report: Problems) -> str |
 
 
 def _read_directories(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Directories; one that begins with a variable is left to be completed later."""
+    """Return the directories as absolute paths. A path that begins with a variable is completed later."""
     words = read_words(node, path, key, report)
     if words is None:
         return None
@@ -90,7 +91,7 @@ def _read_directories(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 
 def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Lines of a requirements file; a text that is a path names such a file."""
+    """Return the lines of a requirements file. A text that is a path names such a file."""
     if isinstance(node.value, list):
         lines = read_texts(node, path, key, report)
         return lines and tuple(absolute_requirement(line, report.base) for line in lines)
@@ -103,7 +104,7 @@ def _read_requirements(node: YamlNode, path: str, key: Key, report: Problems) ->
 
 
 def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list[dict[str, Any]] | None:
-    """Return the downloads."""
+    """Return the downloads; None, with a problem in `report`, if the value is no list."""
     if not isinstance(node.value, list):
         report.add(node, path, f"expected a list, found {value_description(node)}")
         return None
@@ -127,7 +128,7 @@ def _read_records(node: YamlNode, path: str, key: Key, report: Problems) -> list
 
 
 def _read_build(node: YamlNode, path: str, key: Key, report: Problems) -> Any:
-    """Return a list of steps; or Azure's mapping."""
+    """Return a list of steps, or Azure's mapping."""
     if not isinstance(node.value, list):
         return read_object(node, path, key, report)
     found: list[Any] = []

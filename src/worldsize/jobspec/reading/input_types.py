@@ -1,4 +1,4 @@
-"""Values of inputs by the types that the job declares for them."""
+"""Conversion of inputs to the types that the job declares for them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from worldsize.jobspec.reading.values import join
 
 
 def with_input_types(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
-    """`input_types` and `inputs` of a job: each value as its type has it, and text as it was typed where text is
-    declared. What is not allowed stays, for whoever plans the job to tell."""
+    """Return `input_types` and `inputs` of a job, and its matrix. Each value is converted to its type, and text stays
+    as it was typed if text is declared. A value that is not allowed is kept, and reported when the job is planned."""
     types: dict[str, InputType] = {}
     for name, keys in values["input_types"].items():
         if "type" not in keys:

@@ -1,4 +1,4 @@
-"""From a tree of values to a Job: the one path that files, overrides and Python all take."""
+"""Conversion of a tree of values to a Job, used for files, overrides and Python alike."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _JOB_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"
 def read_job(node: YamlNode, report: Problems, source: str) -> Job:
     """Return the job that `node` describes; call `report.check()` before using it.
 
-    Raises JobError at once for what is not a command job at all, where telling more would be noise.
+    Raise JobError at once if it is no command job at all, since further problems would not help the user.
     """
     nodes = mapping_of(node, "", report)
     if report.problems or refuse_other_kinds(nodes, report):
@@ -68,7 +68,8 @@ def read_job(node: YamlNode, report: Problems, source: str) -> Job:
 
 
 def _without_service_keys(nodes: dict[str, YamlNode], report: Problems) -> dict[str, YamlNode]:
-    """Return the entries without those that only the service sets, which a file has that was made from a job there."""
+    """Return the entries without those that only the service sets. A file that was made from a job of the service
+    contains them."""
     left = without_keys(nodes, "", SET_BY_THE_SERVICE, report)
     services = left.get("services")
     if services is None or not isinstance(services.value, dict):
@@ -130,8 +131,8 @@ def _check_ranks(nodes: dict[str, YamlNode], job: Job, report: Problems) -> None
 
 
 def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> Distribution | None:
-    """Return the distribution that a job file names. A key that the kind does not know only warns; a wrong type or size
-    is a problem."""
+    """Return the distribution that a job file names. A key that the kind does not have only causes a warning; a wrong
+    type or size is a problem."""
     if node.value is None:
         return None
     nodes = mapping_of(node, path, report)
@@ -153,7 +154,8 @@ def read_distribution(node: YamlNode, path: str, key: Key, report: Problems) -> 
 
 
 def _named_entries(node: YamlNode, path: str, report: Problems) -> dict[str, YamlNode]:
-    """Return the entries of inputs or outputs whose names can stand in ${{…}} and in a variable's name."""
+    """Return the entries of inputs or outputs whose names can be used in ${{…}} and in a variable's name. Other names
+    are problems."""
     nodes = mapping_of(node, path, report)
     hint = "use letters, digits and '_', not a digit first"
     for name, item in nodes.items():

@@ -1,4 +1,4 @@
-"""Reads job files."""
+"""Reader of job files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DESCRIPTOR_PATHS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 def load_job(path: str) -> LoadedJob:
     """Return the job in the file `path`, with the paths in it made absolute against the file's directory.
 
-    Raises JobError, naming every problem with file, line and key.
+    Raise JobError, which names every problem with file, line and key.
     """
     try:
         if os.path.isdir(path):
@@ -30,7 +30,8 @@ def load_job(path: str) -> LoadedJob:
 
 
 def _read(path: str) -> bytes:
-    """Return a descriptor that this process was given may be of anything: `worldsize run <(make-job)`."""
+    """Return the content of the file, at most `MAX_BYTES` + 1 bytes. A descriptor that this process was given may be a
+    file of any kind: `worldsize run <(make-job)`."""
     if path.startswith(_DESCRIPTOR_PATHS):
         with open(path, "rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -38,9 +39,9 @@ def _read(path: str) -> bytes:
 
 
 def parse_job(data: str | bytes, filename: str) -> LoadedJob:
-    """Return the job in `data`; `filename` is named in messages, and its directory is where relative paths start.
+    """Return the job in `data`. `filename` is the name in messages, and relative paths start at its directory.
 
-    Raises JobError, naming every problem with file, line and key.
+    Raise JobError, which names every problem with file, line and key.
     """
     from worldsize.jobspec.reading.job import read_job
     from worldsize.jobspec.reading.problems import Problems

@@ -1,4 +1,5 @@
-"""What a YAML file of Azure ML describes: a command job, a command component, or something that cannot be run here."""
+"""Detection of what a YAML file of Azure ML describes: a command job, a command component, or a kind that cannot be run
+here."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _KEYS_OF_OTHERS = {
     "primary_metric": "AutoML job",
     "entry": "Spark job",
 }
-"""Keys that only such files have, where there is no `command`."""
+"""Keys that only other kinds of files have, if there is no `command`."""
 
 _SCHEMAS_OF_OTHERS = {
     "pipelinejob": "pipeline job",
@@ -47,7 +48,7 @@ _HINT = "only command jobs can"
 
 
 def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
-    """Return whether the file describes something else than a command; then `report` says what."""
+    """Return whether the file describes a kind other than a command; `report` then names the kind."""
     kind = nodes.get("type")
     if kind is not None and isinstance(kind.value, str) and kind.value.lower() != "command":
         name = _TYPES_OF_OTHERS.get(kind.value.lower(), kind.value)
@@ -66,10 +67,10 @@ def refuse_other_kinds(nodes: dict[str, YamlNode], report: Problems) -> bool:
 
 
 def component_mark(nodes: dict[str, YamlNode]) -> str | None:
-    """Return the key that tells that the file describes a command component; None where it describes a job.
+    """Return the key that shows that the file describes a command component; None if it describes a job.
 
-    The `$schema` decides where it names either. Without one, a component is what has a version, or says whether it is
-    deterministic, or has an input that declares a type of values: none of that is in a job.
+    The `$schema` decides if it names either. Without one, a component has a version, or the key `is_deterministic`, or
+    an input that declares a type of values. A job has none of these.
     """
     name = _schema_name(nodes)
     if name in ("commandcomponent", "commandjob"):
@@ -91,7 +92,8 @@ def _is_declaration(keys: dict[str, YamlNode]) -> bool:
 
 
 def _schema_name(nodes: dict[str, YamlNode]) -> str:
-    """ "commandjob" of https://azuremlschemas.azureedge.net/latest/commandJob.schema.json; "" without a schema."""
+    """Return "commandjob" for https://azuremlschemas.azureedge.net/latest/commandJob.schema.json; "" without a
+    schema."""
     node = nodes.get("$schema")
     text = node.value if node is not None and isinstance(node.value, str) else ""
     return text.rstrip("/").rpartition("/")[2].partition(".")[0].lower()

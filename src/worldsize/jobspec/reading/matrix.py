@@ -1,4 +1,4 @@
-"""Several runs of one job: a matrix of inputs, or a count of equal runs."""
+"""Options for several runs of one job: a matrix of inputs, or a count of equal runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_values(node: YamlNode, path: str, report: Problems) -> Iterator[Litera
 
 
 def check_array(nodes: Mapping[str, YamlNode], job: Job, report: Problems) -> None:
-    """Report problems of `matrix` and `count` that are not those of a single value."""
+    """Report problems of `matrix` and `count` that do not concern a single value."""
     for name in job.matrix:
         for what, hint in _find_input_problems(job, name):
             report.add(nodes["matrix"].value.get(name, nodes["matrix"]), join("matrix", name[:60]), what, hint)
@@ -66,10 +66,11 @@ def _limit_problem(number: int) -> tuple[str, str]:
 
 
 def with_matrix(job: Job, settings: Iterable[str], declare: bool) -> Job:
-    """`job` with each `NAME=V1,V2,…` of `settings` varied, in place of what its own matrix says of that input.
+    """Return `job` with each `NAME=V1,V2,…` of `settings` varied, which replaces the values in its own matrix for that
+    input.
 
     A value is read as a YAML scalar; `NAME=[…]` is a list of YAML. With `declare`, an input that the job does not have
-    is declared. Raises JobError that names the setting.
+    is declared. Raise JobError that names the setting.
     """
     matrix = dict(job.matrix)
     inputs = dict(job.inputs)
@@ -108,7 +109,8 @@ def _read_value_list(text: str, where: str) -> YamlNode:
 
 
 def with_count(job: Job, count: int, where: str = "--count") -> Job:
-    """`job` as so many equal runs. JobError for a count of none, for too many, and beside a matrix."""
+    """Return `job` as `count` equal runs. Raise JobError for a count below 1, for too many runs, and for a job with a
+    matrix."""
     if not 1 <= count <= MAX_ELEMENTS:
         raise JobError(f"is {count}, must be 1 to {MAX_ELEMENTS}", where)
     if job.matrix:

@@ -1,4 +1,4 @@
-"""The valid word that a wrong one was probably meant to be."""
+"""Search for the valid word that a wrong one was probably meant to be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the entry of `valid` closest to `word`; None when nothing is so (`cutoff`, up to 1). Case counts for
-    little."""
+    """Return the entry of `valid` that is the most similar to `word`; None if none is similar enough (`cutoff`, up to
+    1). Case is ignored."""
     import difflib
 
     choices = {choice.lower(): choice for choice in valid}
@@ -16,7 +16,7 @@ def nearest_word(word: str, valid: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def did_you_mean(word: str, valid: Iterable[str], otherwise: str = "one of") -> str | None:
-    """Return a hint: the nearest valid word, or all of them when there are few; None when there is nothing to say."""
+    """Return a hint: the nearest valid word, or all of them if there are few; None if there is no hint."""
     choices = list(valid)
     close = nearest_word(word, choices)
     if close:

@@ -1,4 +1,4 @@
-"""Problems and warnings, collected while a job is read and told all at once."""
+"""Problems and warnings, collected while a job is read and reported all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
 
 class Problems:
-    """What was found while reading. `base` is the directory that relative paths start from."""
+    """The problems and warnings found while reading. `base` is the directory from which relative paths start."""
 
     def __init__(self, base: str = "", error: type[UsageError] = JobError) -> None:
         self.base = base
@@ -40,7 +40,7 @@ class Problems:
         )
 
     def check(self) -> None:
-        """Raises one error that tells all problems, at the first one's place."""
+        """Raise one error that names all problems, at the place of the first one. Do nothing if there are none."""
         problems = self.problems
         if not problems:
             return
@@ -55,5 +55,5 @@ class Problems:
 
 
 def _path_to_show(node: YamlNode, path: str) -> str:
-    """Return the path, unless the place ends with it already, as "--set inputs.lr" does."""
+    """Return the path; "" if the place already ends with it, as "--set inputs.lr" does."""
     return "" if node.where.endswith(" " + path) else path

@@ -1,4 +1,4 @@
-"""What `--set key=value` changes in a job."""
+"""The changes that `--set key=value` makes to a job."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DECLARED = ("inputs", "outputs")
 
 
 def apply_overrides(job: Job, settings: Iterable[str]) -> Job:
-    """`job` with each `key=value` of `settings` applied, in their order, and read again as a whole.
+    """Return `job` with each `key=value` of `settings` applied in their order. The result is read again as a whole.
 
-    A key is a YAML path, such as inputs.lr or environment_variables.X; a value is read as a YAML scalar, or as a list
-    or mapping in brackets; where text is expected, it is taken as written. Relative paths start at the current
+    A key is a YAML path, such as inputs.lr or environment_variables.X. A value is read as a YAML scalar, or as a list
+    or mapping in brackets; where text is expected, it is used as written. Relative paths start at the current
     directory.
 
-    Raises JobError that names the setting, for unknown keys with the nearest one. Values stay out of its message's
-    place, since they may be secret.
+    Raise JobError that names the setting, and for an unknown key the nearest one. The place in its message contains no
+    values, since they may be secret.
     """
     node = to_node(job_tree(job), job.source)
     for setting in settings:
@@ -46,8 +46,8 @@ def override_origins(settings: Iterable[str]) -> dict[str, str]:
 
 
 def _with_setting(root: YamlNode, setting: str) -> YamlNode:
-    """Return a copy of `root` with the setting in it. Raises JobError for what is no setting or has no place in a
-    job."""
+    """Return a copy of `root` with the setting in it. Raise JobError if the text is no setting, or if a job has no such
+    key."""
     name, equals, text = setting.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -61,7 +61,8 @@ def _with_setting(root: YamlNode, setting: str) -> YamlNode:
 
 
 def _split_key(name: str, where: str) -> list[str]:
-    """Return the steps of a path. Below a mapping of free names everything is one name, dots and all."""
+    """Return the steps of a path. Below a mapping of free names the rest is one name, including its dots. Raise
+    JobError if the first step is no key of a job, or if the path is malformed."""
     first, _, rest = name.partition(".")
     if rest and first in JOB and JOB[first].kind in _OPEN_MAPS:
         return [first, rest]
@@ -74,8 +75,8 @@ def _split_key(name: str, where: str) -> list[str]:
 
 
 def _check_declared(root: YamlNode, path: list[str], where: str) -> None:
-    """Check that an input or output exists already: a new one that the command does not use would be a slip.
-    JobError."""
+    """Check that an input or output exists already, since a new one that the command does not use would be a mistake.
+    Raise JobError if it does not exist."""
     if path[0] not in _DECLARED or len(path) < 2:
         return
     names = _names(root, path[0]) + (_names(root, "input_types") if path[0] == "inputs" else [])

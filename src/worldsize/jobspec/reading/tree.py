@@ -1,4 +1,4 @@
-"""Values with the place where they stand: what a job is read from, be it YAML, Python or the command line."""
+"""Values with their place in the source: the tree from which a job is read, from YAML, Python or the command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MAX_DEPTH = 60
 
 
 class YamlNode(NamedTuple):
-    """A value and where it stands.
+    """A value and its place in the source.
 
-    value   None, bool, int, float, str, list of YamlNode, dict of str to YamlNode, or an object that nothing accepts
+    value   None, bool, int, float, str, list of YamlNode, dict of str to YamlNode, or an object that no reader accepts
     text    a scalar as it was written
     origin  a file, "command()", or an option of the command line; `line` counts from 1, 0 for no line
-    loose   written on a command line, where text carries no quotes
+    loose   whether it was written on a command line, where text has no quotes
     """
 
     value: Any
@@ -31,7 +31,7 @@ class YamlNode(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the value is, in a user's words; never the value."""
+        """The kind of the value, in a user's words, without the value itself."""
         for type_, name in _KINDS:
             if isinstance(self.value, type_):
                 return name
@@ -50,8 +50,8 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def to_node(value: Any, origin: str, depth: int = 0, error: type[UsageError] = JobError) -> YamlNode:
-    """Return a Python value as a YamlNode. Raises `error` for keys that are no text and for structures without an
-    end."""
+    """Return a Python value as a YamlNode. Raise `error` for a key that is no text, a number that is too long, or a
+    structure that is nested too deep or endless."""
     if depth > MAX_DEPTH:
         raise error(f"nested more than {MAX_DEPTH} deep", origin)
     if hasattr(value, "_asdict"):

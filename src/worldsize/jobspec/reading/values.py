@@ -1,4 +1,4 @@
-"""Readers: one for each kind of key. Each collects what is wrong in the report and leaves it out."""
+"""Readers, one for each kind of key. Each reader adds problems to the report, and leaves the wrong values out."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _check_text(text: str, node: YamlNode, path: str, key: Key, report: Problems
 
 
 def text_fault(text: str) -> str | None:
-    """Why no process could be given this text, or None."""
+    """Return why no process could receive this text; None if it could."""
     if "\0" in text:
         return "holds a NUL byte"
     try:
@@ -88,7 +88,8 @@ def read_number(node: YamlNode, path: str, key: Key, report: Problems) -> float 
 
 
 def _unquoted(node: YamlNode, whole: bool) -> Any:
-    """Text of digits as a whole number; with `whole` a number without a fraction, too."""
+    """Return the value, with text of digits converted to a whole number. With `whole`, convert a number without a
+    fraction, too."""
     value = node.value
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
         return int(value)
@@ -119,7 +120,7 @@ def read_texts(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[s
 
 
 def read_paths(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Return the local paths; what is remote is a problem."""
+    """Return the local paths; a remote path is a problem."""
     texts = read_texts(node, path, key, report)
     for index, text in enumerate(texts or ()):
         if is_remote(text):
@@ -133,7 +134,8 @@ def read_words(node: YamlNode, path: str, key: Key, report: Problems) -> str | t
 
 
 def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple[str, ...] | None:
-    """Names of modules, or one of the words "auto" and "off" by itself: in a list, too, which is how job.yml has it."""
+    """Return names of modules, or one of the words "auto" and "off" alone. The word may be in a list, as in a
+    job.yml."""
     if word := _preload_word(node):
         return (word,)
     if not isinstance(node.value, list):
@@ -156,7 +158,7 @@ def read_preload(node: YamlNode, path: str, key: Key, report: Problems) -> tuple
 
 
 def _preload_word(node: YamlNode) -> str:
-    """Return the word that a node holds, or ""; YAML takes a plain `off` for false."""
+    """Return the word in a node; "" if it contains none. YAML reads a plain `off` as false."""
     word = "off" if node.value is False else node.value.lower() if isinstance(node.value, str) else ""
     return word if word in PRELOAD_WORDS else ""
 
@@ -191,8 +193,8 @@ def read_objects(node: YamlNode, path: str, key: Key, report: Problems) -> dict[
 
 
 def mapping_of(node: YamlNode, path: str, report: Problems, keys: Iterable[str] = ()) -> dict[str, YamlNode]:
-    """Return the entries of a mapping; for what is no mapping none, and a problem in `report`, which names the `keys`
-    that it takes."""
+    """Return the entries of a mapping. If the node is no mapping, return none, and add a problem to `report` that names
+    the allowed `keys`."""
     if isinstance(node.value, dict):
         return node.value
     names = ", ".join(keys)
@@ -230,7 +232,7 @@ def read_keys(
     readers: Mapping[str, ValueReader] = READERS,
     of: str = "a job",
 ) -> dict[str, Any]:
-    """Return the values of those keys that are there and right; a key without a value counts as absent."""
+    """Return the values of those keys that are present and valid; a key without a value counts as absent."""
     values = {}
     for name, node in nodes.items():
         key = keys.get(name)

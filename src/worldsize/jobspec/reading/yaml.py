@@ -1,7 +1,8 @@
-"""YAML text to a tree of nodes with lines, read as YAML 1.1 safely: what a service's own reader would see.
+"""Conversion of YAML text to a tree of nodes with lines. The text is read safely as YAML 1.1, as a service's own reader
+would read it.
 
-Differences that are meant: dates stay text, duplicate keys and keys that are no text are refused, aliases may
-not blow up. Raises JobError for whatever is not one YAML document.
+These differences are deliberate: dates stay text, duplicate keys and keys that are no text are refused, and the
+expansion of aliases is limited. JobError is raised for a text that is not one YAML document.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _MERGE = _TAG + "merge"
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses to nest deeper than a job ever does, in place of Python's recursion limit."""
+    """Safe loader with a limit for the depth of nesting, which no job reaches, instead of Python's recursion limit, and
+    with a limit for the number of values."""
 
     depth = 0
     count = 0
@@ -41,7 +43,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, origin: str, loose: bool = False) -> YamlNode:
-    """Return the one document in `text`. An empty document is a YamlNode of None."""
+    """Return the one document in `text`. An empty document is a YamlNode of None. Raise JobError if the text is not one
+    YAML document."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
@@ -70,7 +73,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, origin: str) -> JobError:
 
 
 class _TreeBuilder:
-    """Turns composed YAML nodes into `YamlNode`s, counting them as aliases expand."""
+    """Converter of composed YAML nodes to `YamlNode`s, which counts them as aliases expand."""
 
     def __init__(self, loader: _Loader, origin: str, loose: bool) -> None:
         self.loader = loader
@@ -124,7 +127,7 @@ class _TreeBuilder:
         return {**merged, **own}
 
     def read_merge(self, value: yaml.Node) -> dict[str, YamlNode]:
-        """What `<<` brings in: of several mappings, the first wins."""
+        """Return the entries that `<<` adds. Of several mappings, the first wins."""
         found: dict[str, YamlNode] = {}
         parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for part in parts:
@@ -145,7 +148,8 @@ class _TreeBuilder:
 
 
 def scalar_value(loader: Any, item: yaml.ScalarNode, origin: str) -> Any:
-    """Return a scalar's value by its tag, as YAML 1.1's safe types go; dates stay text."""
+    """Return a scalar's value by its tag, for the safe types of YAML 1.1; dates stay text. Raise JobError for other
+    tags and for invalid values."""
     tag = item.tag
     where = f"{origin}:{item.start_mark.line + 1}" if item.start_mark else origin
     if tag in _TEXT_TAGS:
@@ -168,16 +172,16 @@ def _short_tag(tag: str) -> str:
 
 
 def plain_scalar(text: str, origin: str) -> Any:
-    """What `text` would be as an unquoted YAML value, however many signs it holds that mean something to YAML."""
+    """Return the value of `text` as an unquoted YAML scalar, even if it contains characters with a meaning in YAML."""
     loader = _Loader("")
     tag = loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
-    if tag == _TAG + "yaml":  # a lone *, & or !, which only mean something in a document
+    if tag == _TAG + "yaml":  # a lone *, & or !, which have a meaning only in a document
         return text
     return scalar_value(loader, yaml.ScalarNode(tag, text), origin)
 
 
 def read_setting(text: str, where: str) -> YamlNode:
-    """Return a value as typed: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
+    """Return a typed value: a quoted scalar, a list or mapping in brackets, or a plain scalar with its YAML type."""
     if text[:1] in ("'", '"', "[", "{"):
         try:
             node = parse_yaml(text, where, loose=True)

@@ -1,4 +1,4 @@
-"""A job's environment in its plan: what is said of it, and what it puts in force."""
+"""The environment of a job in its plan: the findings about it, and the settings that it applies."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from worldsize.trust.secrets import mask_values
 SHARED, LOCAL, AUTO = "shared", "local", "auto"
 
 AUTO_NODES = 8
-"""From so many nodes on, what was built here is packed unless somebody says otherwise."""
+"""Minimum number of nodes for which an environment that was built here is packed, unless the user chose otherwise."""
 
 
 def with_environment(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, path: tuple[str, ...]
 ) -> tuple[Environment | None, Activation | None, Plan, list[CheckResult]]:
-    """Return the job's environment, what it puts in force, `plan` with that, and findings about it."""
+    """Return the job's environment, its activation, `plan` with that activation, and findings about the environment."""
     environ = build_environ(job, request.environ)
     environment, said = find_job_environment(job, request.config, plan.compute, environ, facts, request.origins)
     found = environment.activation(request.environ) if environment is not None else None
@@ -45,7 +45,8 @@ def with_environment(
 def _with_distribution(
     request: SubmissionRequest, job: Job, facts: ComputeFacts, plan: Plan, environment: Environment
 ) -> tuple[Plan, list[CheckResult]]:
-    """`plan` with the environment where the nodes find it: shared, or unpacked on their disks."""
+    """Return `plan` with the environment at its place on the nodes, shared or unpacked on their disks, and findings
+    about it."""
     if choose_distribution(environment, len(plan.nodes), facts) == SHARED:
         return plan, []
     asked = environment.archive is not None or environment.spec.distribute == LOCAL
@@ -57,7 +58,7 @@ def _with_distribution(
 
 
 def choose_distribution(environment: Environment, nodes: int, facts: ComputeFacts) -> str:
-    """ "shared" or "local": where the nodes use the environment."""
+    """Return "shared" or "local": the place where the nodes use the environment."""
     asked, packed = environment.spec.distribute, environment.archive
     if asked != AUTO and not (packed and asked == SHARED):
         return asked
@@ -68,7 +69,8 @@ def choose_distribution(environment: Environment, nodes: int, facts: ComputeFact
 def find_job_environment(
     job: Job, config: Config, compute: str, environ: Mapping[str, str], facts: ComputeFacts, origins: KeyOrigins
 ) -> tuple[Environment | None, list[CheckResult]]:
-    """Return the job's environment, and findings about it; nothing is raised for what is wrong with it."""
+    """Return the job's environment, and findings about it. Errors in the environment are findings, and are not
+    raised."""
     at = origins.of("environment")
     try:
         found = find_environment(job.environment, config, compute, environ, secrets=job.secrets)
@@ -86,7 +88,7 @@ def find_job_environment(
 
 
 def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None:
-    """Why the nodes of a compute could not use it, in words."""
+    """Return why the nodes of a compute could not use the environment, in words; None if they could."""
     prefix = environment.prefix
     if prefix is None or environment.archive:
         return None
@@ -100,11 +102,11 @@ def unusable_reason(environment: Environment, facts: ComputeFacts) -> str | None
 
 
 def with_activation(plan: Plan, job: Job, facts: ComputeFacts, found: Activation, path: tuple[str, ...]) -> Plan:
-    """`plan` with what the environment puts in force: after all modules and the compute's own lines, before the job's.
+    """Return `plan` with the environment's activation: after all modules and the compute's own lines, before the job's.
 
-    `path` are the directories that decide what `python` means without an environment. A batch script begins with the
-    variables and directories; scripts and modules are its own business. Variables with secrets are no lines of setup,
-    which a scheduler keeps: the ranks get them as they get the job's.
+    `path` are the directories that decide what `python` means without an environment. A batch script starts with the
+    variables and directories, and handles scripts and modules itself. Variables with secrets are not put into lines of
+    setup, which a scheduler keeps. The ranks get them in the same way as the job's variables.
     """
     from worldsize.plan.setup_script import module_line
 

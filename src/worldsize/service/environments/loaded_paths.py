@@ -1,4 +1,4 @@
-"""What the ranks of a plan execute or load by a name of this machine, which other nodes are to look at."""
+"""Paths that the ranks of a plan execute or load by a name of this machine, which other nodes must check."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from worldsize.trust.secrets import mask_text, mask_values
 def paths_of_environment(
     plan: Plan, path: tuple[str, ...], environment: Environment | None, found: Activation | None
 ) -> tuple[str, ...]:
-    """What ranks load of their `environment`, which puts `found` in force, whatever their command is. `path` are the
-    directories that decide what `python` means without an environment."""
+    """Return the paths that ranks load from their `environment`, with the activation `found`, regardless of their
+    command. `path` are the directories that decide what `python` means without an environment."""
     secrets = plan_secret_values(plan)
     first = path if found is None else found.path if found.prefix else (*found.path, *path)
     of_environment = (*with_interpreters(first), *(found.loaded_paths(secrets) if found is not None else ()))
     if environment is not None and environment.archive and environment.prefix and not plan.setup:
-        own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its former place
+        own = environment.prefix + os.sep  # each node unpacks it; lines of setup would use its old path
         of_environment = tuple(each for each in of_environment if not each.startswith(own))
     return of_environment
 
 
 def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
-    """Return the first word of the command, and the paths in the job's variables."""
+    """Return the first word of the command, if it is an absolute path, and the paths in the job's variables."""
     secrets = plan_secret_values(plan)
     told = {name: value for name, value in plan.environment.items() if name not in plan.secrets}
     variables = {name: value for name, value in told.items() if _is_plain(value, secrets)}
@@ -35,7 +35,8 @@ def paths_named_in_plan(plan: Plan) -> tuple[str, ...]:
 
 
 def without_secrets(names: Iterable[str], secrets: Collection[str]) -> tuple[str, ...]:
-    """Return each of them once. A scheduler keeps them, and they stand in plan.json."""
+    """Return each absolute path once, without those that contain a secret. A scheduler keeps the paths, and plan.json
+    contains them."""
     found = dict.fromkeys(filter(os.path.isabs, names))
     return tuple(each for each in found if _is_plain(each, secrets))
 

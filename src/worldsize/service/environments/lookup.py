@@ -1,4 +1,5 @@
-"""What a job runs in: found where it is, or planned where it is still to be built; and written down with the run."""
+"""The environment that a job runs in: found if it exists, planned if it must still be built, and recorded with the
+run."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ from worldsize.service.providers import find_provider, provider
 
 
 class Recipe(NamedTuple):
-    """What an environment is made of, and for.
+    """The parts of an environment that must be built, and its purpose.
 
-    spec         complete
-    fingerprint  its own
-    base         the interpreter, or version, of a virtual environment; None where conda brings it
-    environ      the environment of whoever asked
-    cache        a directory for what is worth keeping
-    existing     the environment that is built upon
-    channels, alias, virtual   for conda: addresses or names; where names are; what the nodes have (empty: as here)
+    spec         the complete spec
+    fingerprint  the environment's own fingerprint
+    base         the interpreter, or version, of a virtual environment; None if conda provides it
+    environ      the environment variables of the caller
+    cache        a directory for files that are kept for later builds
+    existing     the environment on which it is built
+    channels, alias, virtual   for conda: addresses or names; their location; what the nodes have (empty: as here)
     lock         a lock file's content: exactly these packages
-    secrets      names of variables that hold some, whatever they are called
+    secrets      names of variables that hold secrets, regardless of their names
     """
 
     spec: EnvironmentSpec
@@ -50,16 +51,16 @@ class Recipe(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """An environment, wherever it is.
+    """An environment, regardless of whether it exists yet.
 
-    spec      what it is made of
-    existing  what is there to be used; of one that is not built yet, what will be
-    recipe    how it is built; None for what exists anyway
+    spec      its parts
+    existing  the environment to use; for one that is not built yet, the future one
+    recipe    instructions to build it; None if it exists independently of worldsize
     ready     whether it can be used now
-    notices   what a person should know
-    archive   a packed environment, of which there is no other form here
-    config, compute   for which one that is built was looked up
-    secrets   names of variables that hold one, beside those whose names say so
+    notices   messages for the user
+    archive   a packed environment, which has no other form here
+    config, compute   the configuration and the compute for which a built one was looked up
+    secrets   names of variables that hold a secret, in addition to those that look like it
     """
 
     spec: EnvironmentSpec
@@ -74,7 +75,7 @@ class Environment(NamedTuple):
 
     @property
     def image(self) -> str | None:
-        """The container image that ranks run in, where nothing else says what they run in."""
+        """The container image that ranks run in; None if the spec contains another environment."""
         return None if self.spec.needs_build or self.spec.existing_python else self.spec.image
 
     @property
@@ -94,10 +95,10 @@ def find_environment(
     name: str | None = None,
     secrets: Collection[str] = (),
 ) -> Environment | None:
-    """Return the environment that `wanted`, as a job says it, means on a compute. Builds nothing, and reads little.
+    """Return the environment that `wanted`, from a job, means on a compute. This builds nothing, and reads little.
 
-    `name`: what it is to be called; `secrets`: the variables that the job names as such. None for the current Python,
-    with nothing to say about it. UsageError, NotFound for what is wrong.
+    `name` is the name that it gets. `secrets` are the variables that the job declares as secrets. None for the current
+    Python without notices. Raise UsageError or NotFound if `wanted` is wrong.
     """
     resolved = resolve_environment(wanted, config)
     if resolved.spec is None:
@@ -137,7 +138,7 @@ def _existing_environment(
 
 
 def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Notices about the container image that an environment names."""
+    """Return the notices about the container image that an environment names."""
     if spec.image is None:
         return ()
     if spec.needs_build or spec.existing_python:
@@ -146,16 +147,16 @@ def image_notices(spec: EnvironmentSpec) -> tuple[str, ...]:
 
 
 def record_environment(environment: Environment, paths: RunPaths, secrets: Collection[str]) -> None:
-    """Write down what the run runs in: of a built environment its lock, else what can be seen of it; without the texts
-    `secrets`. BuildError where the environment was removed meanwhile; OSError."""
+    """Write the record of the run's environment: the lock of a built environment, else what can be found out about it,
+    without the texts `secrets`. Raise BuildError if the environment was removed meanwhile. Raise OSError."""
     built = environment.recipe is not None
     value = provider("environments").build_record(environment, secrets) if built else _record_of_existing(environment)
     write_json(paths.environment, value)
 
 
 def _record_of_existing(environment: Environment) -> dict[str, Any]:
-    """Return the record of an environment that exists: where it is, and its packages as far as this installation can
-    look at them."""
+    """Return the record of an environment that exists: its place, and its packages if this installation can list
+    them."""
     found = environment.existing
     if found is None:
         return {"prefix": None, "kind": None}
@@ -166,7 +167,7 @@ def _record_of_existing(environment: Environment) -> dict[str, Any]:
 
 
 def environment_summary(paths: RunPaths) -> dict[str, Any]:
-    """What a run's record says of its environment; the whole is in environment.json."""
+    """Return the summary of a run's environment for the run's record. The full data are in environment.json."""
     found = read_json(paths.environment) or {}
     packages = {each["name"]: each["version"] for each in [*found.get("conda", ()), *found.get("pip", ())]}
     keys = ("name", "prefix", "kind", "fingerprint", "digest", "python")

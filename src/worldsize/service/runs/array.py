@@ -1,4 +1,5 @@
-"""An array of runs, as Python and the command line hold it: look, wait, cancel, and each of its runs."""
+"""An array of runs for Python and the command line: its status, waiting for it, cancelling it, and access to each
+run."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ from worldsize.state.records import RunState, Status
 
 _LOOK_EVERY = 0.5
 _LOOK_SHARE = 20
-"""Looking takes at most one part in so many of the time."""
+"""The factor by which the pause between two looks exceeds the duration of a look: looking takes at most about 1/20 of
+the time."""
 
 
 class RunArray(SubmittedRuns, Sequence[Run]):
-    """Several runs submitted together, as `submit()` and `open_array()` return them: a sequence of runs, and questions
-    about all."""
+    """Several runs that were submitted together, as `submit()` and `open_array()` return them: a sequence of runs, with
+    methods that concern all of them."""
 
     noun = "array"
 
@@ -36,7 +38,8 @@ class RunArray(SubmittedRuns, Sequence[Run]):
 
     @property
     def array(self) -> Array:
-        """What its elements have in common. Raises NotFound while it is being prepared."""
+        """The data that all elements have in common. Raise NotFound while the array is being prepared, WorldsizeError
+        if the file cannot be read."""
         if self._array is None:
             try:
                 self._array = read_array(self.paths.root)
@@ -56,11 +59,11 @@ class RunArray(SubmittedRuns, Sequence[Run]):
 
     @property
     def size(self) -> tuple[int, int]:
-        """The number of nodes of each run, and of its ranks."""
+        """The number of nodes and the number of ranks of each run."""
         return self.array.nodes, self.array.ranks
 
     def runs(self) -> Sequence[Run]:
-        """Its runs: the array itself."""
+        """Return the runs of the array, which is the array itself."""
         return self
 
     def __len__(self) -> int:
@@ -71,7 +74,8 @@ class RunArray(SubmittedRuns, Sequence[Run]):
     @overload
     def __getitem__(self, element: slice) -> list[Run]: ...
     def __getitem__(self, element: int | slice) -> Run | list[Run]:
-        """Return the run of one element; a list of them for a slice."""
+        """Return the run of one element, or a list of runs for a slice. Raise IndexError if there is no such
+        element."""
         if isinstance(element, slice):
             return [self[number] for number in range(*element.indices(len(self)))]
         number = element + len(self) if element < 0 else element
@@ -83,12 +87,13 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return (self[number] for number in range(len(self)))
 
     def values(self, element: int) -> Mapping[str, Any]:
-        """Return the inputs of an element that vary, with their values; nothing where the elements are equal."""
+        """Return the inputs of an element that vary, with their values. The mapping is empty where the elements are
+        equal."""
         return self.array.values[element] if self.array.values else {}
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Return the status of every element, from one query for all that have not ended. The final state of all is
-        settled."""
+        """Return the status of every element, from one query for all that have not ended. Once all have ended, write
+        the result of the array."""
         return self._elements.statuses()
 
     @property
@@ -98,7 +103,8 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return self._known
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
-        """What all of its runs used, as `Run.usage` tells it of one."""
+        """Return the sum of what all runs used, counted as `Run.usage` counts it for one. None until all have ended,
+        and where the compute does not count usage."""
         given = self._elements.handles()
         if given is None or not self._elements.has_ended:
             return None
@@ -110,7 +116,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return total_usage(used) if used else None
 
     def _has_begun(self, number: int) -> bool:
-        """Return whether an element has been started: its directories are made when it first starts."""
+        """Return whether an element has been started. The directories of an element are made when it first starts."""
         return os.path.exists(RunPaths(element_root(self.paths.root, number)).attempt_dir)
 
     def overall(self, statuses: Sequence[Status]) -> Status:
@@ -121,7 +127,7 @@ class RunArray(SubmittedRuns, Sequence[Run]):
         return count_states(self.statuses())
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
-        """What `worldsize list -o json` tells of it."""
+        """Return the data that `worldsize list -o json` prints about the array."""
         return array_summary(self.array, self.statuses() if statuses is None else statuses)
 
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:

@@ -1,4 +1,4 @@
-"""What is known of the elements of an array, from one query for all that have not ended."""
+"""The status of the elements of an array, from one query for all that have not ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from worldsize.state.records import Observation, RunState, Status
 
 
 class PendingElement(NamedTuple):
-    """An element that has not ended, and that a compute has."""
+    """An element that has not ended and that has been submitted to a compute."""
 
     element: int
     paths: RunPaths
@@ -31,7 +31,7 @@ class PendingElement(NamedTuple):
 
 
 class AlikeElements(NamedTuple):
-    """Elements that ended alike before they began, the plan of one of them, and how all ended."""
+    """Elements that ended in the same way before they began, the plan of one of them, and their common status."""
 
     elements: list[RunPaths]
     plan: Plan
@@ -39,9 +39,9 @@ class AlikeElements(NamedTuple):
 
 
 class ArrayElements:
-    """Remembers who has ended, and asks for the others anew each time.
+    """The elements of an array. It remembers which have ended, and queries the others again each time.
 
-    compute  theirs; None until one of them was asked for
+    compute  the compute of all elements; None until it has been used for one of them
     """
 
     def __init__(self, paths: RunPaths, array: Array, environ: Mapping[str, str]) -> None:
@@ -56,16 +56,16 @@ class ArrayElements:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all elements have ended, as far as `statuses` has found out."""
+        """True if all elements have ended, according to the last call of `statuses`."""
         return len(self._final) == self._array.elements
 
     def statuses(self) -> list[Status]:
-        """Return the status of every element. The final state of all is settled."""
+        """Return the status of every element. Once all have ended, write the result of the array."""
         number = self._array.elements
         if not os.path.isdir(self._paths.root):
             return [_lost_status("its run directory was deleted")] * number
         for element in self._unfinished():
-            if os.path.islink(element_root(self._paths.root, element)):  # which may lead to another run
+            if os.path.islink(element_root(self._paths.root, element)):  # a link may lead to another run
                 self._final[element] = _lost_status("its run directory is a link")
         going_on = self._unfinished()
         self._new = {element for element in going_on if is_untouched(element_root(self._paths.root, element))}
@@ -79,7 +79,8 @@ class ArrayElements:
         return statuses
 
     def handles(self) -> list[Handle] | None:
-        """Return the elements' handles, as they were given when all were submitted; None before."""
+        """Return the handles that the elements were given when all were submitted; None before. Raise WorldsizeError if
+        the file cannot be read."""
         try:
             return read_handles(self._paths.root, self._array.elements)
         except OSError as error:
@@ -87,14 +88,14 @@ class ArrayElements:
             raise WorldsizeError(what, handles_file(self._paths.root)) from None
 
     def pending_elements(self) -> list[PendingElement]:
-        """Return the elements that have not ended, as far as `statuses` has found out, and that a compute has."""
+        """Return the elements that a compute has and that have not ended, according to the last call of `statuses`."""
         going_on = self._unfinished()
         given = self.handles() if going_on else None
         found = (self._pending_element(element, given) for element in going_on)
         return [each for each in found if each is not None]
 
     def compute_of(self, handles: Sequence[Handle]) -> Compute:
-        """Return all elements' compute, from one of their native ids."""
+        """Return the compute of all elements, found by the first of these native ids."""
         if self.compute is None:
             self.compute = compute_of_run(self._paths.root, handles[0], self._array.compute, self._environ)
         return self.compute
@@ -120,7 +121,7 @@ class ArrayElements:
         try:
             handle = read_own_handle(paths)
         except (OSError, DamagedRun):
-            handle = None  # what its array was given for it counts
+            handle = None  # the handle that the array was given for the element counts
         handle = handle or (given[element] if given else None)
         return PendingElement(element, paths, handle) if handle else None
 
@@ -128,7 +129,7 @@ class ArrayElements:
         pending = self.pending_elements()
         going_on = self._unfinished()
         found: dict[int, Status] = {}
-        if len(pending) < len(going_on):  # a state that is not kept: whoever submits them may be about to say so
+        if len(pending) < len(going_on):  # not remembered: they may be submitted soon
             found = dict.fromkeys(going_on, run_status.preparing_status(self._paths))
         pending = [each for each in pending if not self._remember_recorded_end(each)]
         if not pending:
@@ -145,14 +146,14 @@ class ArrayElements:
         return found
 
     def _remember_recorded_end(self, pending: PendingElement) -> bool:
-        """Remember how the element ended, where the nodes' own records tell it. Returns whether they do: its compute
-        need not be asked then."""
+        """Remember how the element ended if the nodes' own records show it. Return whether they do: the compute need
+        not be queried for it then."""
         if pending.element in self._new:
             return False
         try:
             told = run_status.status_from_records(pending.paths, self._plan_of(pending.paths), pending.handle)
         except (OSError, *PARSE_ERRORS):
-            return False  # the compute is asked
+            return False  # the compute is queried
         self._remember_final(pending.element, told)
         return told is not None
 
@@ -166,8 +167,8 @@ class ArrayElements:
         return status
 
     def _fold_unstarted_element(self, pending: PendingElement, observation: Observation) -> Status:
-        """Return the status of an element that ended before it was started. Those of which the compute says the same
-        have ended alike, and are settled together."""
+        """Return the status of an element that ended before it was started. Elements with equal observations from the
+        compute have ended alike, and their result is recorded once for all of them."""
         if observation in self._alike:
             known = self._alike[observation]
             known.elements.append(pending.paths)
@@ -183,7 +184,7 @@ class ArrayElements:
     ) -> Status:
         _, paths, handle = pending
         compute = self.compute_of([handle])
-        # Elsewhere absent means that nothing is left, and what was never started has left nothing.
+        # On other computes "absent" means that nothing is left, and an element that never started has left nothing.
         remains = "local" in compute.capabilities and "queue" not in handle
         try:
             return run_status.fold_observation(
@@ -193,8 +194,8 @@ class ArrayElements:
             return run_status.damaged_status(paths, error)
 
     def _plan_of(self, paths: RunPaths) -> Plan:
-        """Return the plan of an element. Every element's is made from that of one of them: they differ in nothing that
-        their state depends on. ValueError where there is none."""
+        """Return the plan of an element. It is derived from the plan that was read first: the plans of the elements do
+        not differ in anything that their state depends on. Raise ValueError if there is no plan."""
         if self._plan is None:
             self._plan = run_status.read_plan(paths)
         if self._plan is None:
@@ -207,11 +208,11 @@ class ArrayElements:
         try:
             write_search_outputs(self._paths.root, self._array)
         except (OSError, WorldsizeError):
-            pass  # what the search found stays unwritten; how its array ended does not depend on it
+            pass  # the search's outputs stay unwritten; the end of the array does not depend on them
         try:
             write_result(self._paths, array_result(self._array, statuses))
         except OSError:
-            pass  # read-only for this user, or full: everybody who looks comes to the same conclusion
+            pass  # read-only for this user, or a full disk: every client computes the same result
 
 
 def _lost_status(what: str) -> Status:

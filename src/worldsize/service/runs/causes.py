@@ -1,4 +1,4 @@
-"""The causes for which runs of an array failed, each with its runs."""
+"""The causes for which runs of an array failed, and the runs that failed for each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from worldsize.state.records import Status
 
 
 class RunsOfCause(NamedTuple):
-    """Runs that failed for one cause: their ids in order, and the explanation of the first."""
+    """The runs that failed for one cause: their ids in order, and the explanation of the first."""
 
     runs: tuple[str, ...]
     explanation: Explanation
 
 
 def causes_of_runs(found: Run | RunArray) -> list[RunsOfCause]:
-    """Return the runs that failed by cause, the most frequent cause first. Causes are one where they have one id and,
-    numbers apart, one sentence; what is unknown has the same code or signal."""
+    """Return the failed runs grouped by cause, the most frequent cause first. Two causes are the same if their ids and,
+    apart from numbers, their sentences are equal. Unknown causes are the same only if their whole sentences are equal,
+    including the exit code or signal."""
     groups: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
     for run, status in _ended_runs(found):
         explanation = explain_run(run.paths, run.plan, status) if run.has_plan() else None

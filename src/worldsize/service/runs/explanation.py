@@ -1,4 +1,4 @@
-"""Why a run ended as it did: the evidence, read from its directory, and what `diagnose` makes of it."""
+"""The explanation of how a run ended: the evidence is read from its directory, and `diagnose` finds the cause."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from worldsize.state.hang import Hang, read_hang, with_texts
 from worldsize.state.records import RankExit, Status
 
 _LINES, _FEWEST_LINES = 300, 5
-"""Of a rank's log, from its end: where there are few ranks, and at least."""
+"""The numbers of lines from the end of a rank's log that are searched: where there are few ranks, and at least."""
 
 _LINES_IN_ALL = 15_000
-"""Of all ranks: what is looked through in a second."""
+"""The number of lines of all ranks together that are searched. Searching them takes about a second."""
 
 _BYTES = 256 * 1024
 _COUNTED = 64 << 20
-"""Bytes up to which a log's lines are counted, which takes a few hundredths of a second."""
+"""Bytes up to which a log's lines are counted. Counting them takes a few hundredths of a second."""
 
 _LONGEST_LINE, _LONGEST_EXCEPTION = 1000, 4000
-"""Characters that are looked through."""
+"""Numbers of characters of a line, and of an exception, that are searched."""
 
 _LONGEST_PATH = 1000
 _FRAMES = 100
-"""Of an exception, the innermost ones, that are looked through for the user's own code."""
+"""The number of innermost frames of an exception that are searched for the user's own code."""
 _LAUNCHERS = ("mpirun", "srun")
-"""Those whose own words tell more than the ranks'."""
+"""Launchers whose own messages explain more than those of the ranks."""
 
 
 def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | None:
-    """Why the run ended, or stands still; None of one that succeeded or goes on. What it quotes is masked as the
-    failure screen is."""
+    """Return the explanation why the run ended or hangs; None for a run that succeeded or makes progress. Quoted text
+    is masked in the same way as on the failure screen."""
     explanation = explain(read_evidence(paths, plan, status))
     if explanation is None:
         return None
@@ -55,7 +55,8 @@ def explain_run(paths: RunPaths, plan: Plan, status: Status) -> Explanation | No
 
 
 def _with_line_number(link: Link) -> Link:
-    """Return the link with the number of its line in its log, where the log is not too long to count."""
+    """Return the link with the number of its line in its log. The link is returned unchanged where the log is too long
+    to count, or has been removed."""
     if link.offset is None or link.offset > _COUNTED:
         return link
     try:
@@ -65,7 +66,7 @@ def _with_line_number(link: Link) -> Link:
 
 
 def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
-    """What is known of the run's latest attempt, of `paths`."""
+    """Return the evidence about the attempt of the run that `paths` belongs to."""
     mask = text_masker(paths, plan)
     ranks = [rank.rank for node in plan.nodes for rank in node.ranks]
     nodes = range(len(plan.nodes))
@@ -94,7 +95,8 @@ def read_evidence(paths: RunPaths, plan: Plan, status: Status) -> RunEvidence:
 
 
 def _hang(paths: RunPaths, plan: Plan, mask: Any) -> Hang | None:
-    """Return the hang that the watch found last, its place in the user's code as that of an exception."""
+    """Return the hang that the watch found last; None if there is none. A place in a file of the run's code is relative
+    to the code, as in exceptions."""
     hang = read_hang(paths, plan.world_size)
     if hang is None:
         return None
@@ -130,8 +132,8 @@ def _exception(error: dict[str, Any], code: str, mask: Any) -> RaisedException:
 
 
 def _file_in_code(file: str, code: str) -> str:
-    """Return the file's path in the code of the run, also where the node had a copy of that elsewhere; "" for another
-    file."""
+    """Return the file's path relative to the code of the run, also where the node had a copy of the code elsewhere; ""
+    for any other file."""
     if file.startswith(code + "/"):
         return file[len(code) + 1 :]
     if "/lib/python" in file or "/site-packages/" in file or not file.startswith("/") or len(file) > _LONGEST_PATH:
@@ -142,7 +144,8 @@ def _file_in_code(file: str, code: str) -> str:
 
 
 def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any) -> dict[int, list[Line]]:
-    """Return the last lines of each rank: the fewer, the more ranks there are, but for the one that failed first."""
+    """Return the last lines of each rank's log. The more ranks there are, the fewer lines each has, except for the rank
+    that failed first."""
     count = _count_of(len(ranks))
     failed = status.failure.rank if status.failure else None
     return {
@@ -152,17 +155,18 @@ def _rank_lines(paths: RunPaths, ranks: Sequence[int], status: Status, mask: Any
 
 
 def _count_of(logs: int) -> int:
-    """Return how many lines of each of so many logs are looked through."""
+    """Return how many lines of each log are searched where there are `logs` logs."""
     return max(_FEWEST_LINES, min(_LINES, _LINES_IN_ALL // max(1, logs)))
 
 
 def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iterator[Line]:
-    """Yield the log's last lines, as many as `count`, with their places and times; none of one that cannot be read."""
+    """Yield the last lines of the log, at most `count`, with their offsets and times. Yield none if the log cannot be
+    read."""
     try:
         size = file_size(path)
         start = tail_offset(path, count, _BYTES)
         block = read_at(path, start, size - start)
-    except StorageError:  # the others' may tell enough
+    except StorageError:  # the other logs may be enough
         return
     if not block:
         return
@@ -177,7 +181,7 @@ def _log_lines(path: str, times_path: str | None, count: int, mask: Any) -> Iter
 
 
 def _lines_before(path: str, offset: int) -> int:
-    """Return how many lines begin before `offset`."""
+    """Return the number of line ends before `offset` in the file."""
     count, at = 0, 0
     while at < offset:
         block = read_at(path, at, min(1 << 20, offset - at))
@@ -189,7 +193,8 @@ def _lines_before(path: str, offset: int) -> int:
 
 
 def _comparison(events: Sequence[dict[str, Any]]) -> Comparison | None:
-    """What the node has found of what a rank of another one did not find; None where it has not looked."""
+    """Return the node's record of whether it found a thing that a rank of another node did not find; None if the node
+    has not looked."""
     for event in events:
         name, found = event.get("name"), event.get("found")
         if event.get("event") == "compared" and isinstance(name, str) and isinstance(found, bool):
@@ -198,7 +203,7 @@ def _comparison(events: Sequence[dict[str, Any]]) -> Comparison | None:
 
 
 def _kernel_lines(events: Sequence[dict[str, Any]], file: str, mask: Any) -> Iterator[Line]:
-    """What the node's kernel said."""
+    """Yield the messages of the node's kernel."""
     for event in events:
         text, moment = event.get("text"), event.get("at")
         if event.get("event") == "kernel" and isinstance(text, str):

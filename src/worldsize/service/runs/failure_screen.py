@@ -1,4 +1,5 @@
-"""One screen about a run that failed: who, where, what, its last words, and what the others said."""
+"""The screen about a run that failed: the rank, its node, the error, its last lines, and a summary of the other
+ranks."""
 
 from __future__ import annotations
 
@@ -20,28 +21,29 @@ _LAST_LINES = 12
 _FRAMES = 8
 _EXCEPTION_LINES = 12
 _AFTER_START = 30.0
-"""Seconds after a warm start within which a signal may come from that."""
+"""Seconds after a warm start within which a signal may have been caused by the warm start."""
 
 _PLAIN_START = "the rank was forked from a process that had imported its modules: try `preload: off`"
 _LINE = 300
-"""Characters of a line that are shown."""
+"""Number of characters of a line that are shown."""
 
 
 def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] | None:
-    """Return the screen as data; None where nothing failed.
+    """Return the screen as data; None if nothing failed.
 
-    What its ranks have said is shown with secrets masked: those that have a secret's shape, and the job's own as far as
-    they are set here.
+    Output of the ranks is shown with secrets masked: texts that have the form of a secret, and the job's own secrets as
+    far as they are set in this environment.
 
-    {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None, cause, hint,
-    last_lines, others}; `signal` is its name or None, `host` that of the node as far as it left a record, `cause` as
-    `why` tells it, `hint` what to do, where that is known. Where no rank was started, the last lines are those of the
-    batch script, or of setup. Long lines are cut.
+    The keys are {reason, message, code, node_rank, rank, time, signal, host, exception: {type, message, frames} | None,
+    cause, hint, last_lines, others}. `signal` is the name of the signal or None. `host` is the host of the node if the
+    node left a record. `cause` is the cause as `why` reports it. `hint` states what to do, where that is known. Where
+    no rank was started, the last lines are those of the node's setup log, which for the first node is the batch
+    script's log; there are none for a failed rendezvous. Long lines are cut.
     """
     failure = status.failure
     if failure is None:
         return None
-    from worldsize.service.runs.explanation import explain_run  # the tables of signatures: few runs need them
+    from worldsize.service.runs.explanation import explain_run  # loads the tables of signatures, which few runs need
 
     record = None if failure.node_rank is None else read_exit(paths, failure.node_rank)
     data: dict[str, Any] = {
@@ -67,7 +69,7 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
         data["exception"] = error and _masked_exception(error, mask)
         data["last_lines"] = _shown_lines(last_lines(paths.rank_log(failure.rank), _LAST_LINES), mask)
     elif ranks_start_time(paths) is None:
-        wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # of which agents alone have anything to say
+        wanted = 0 if failure.reason == Reason.RENDEZVOUS else _LAST_LINES  # only agents write about it
         log = paths.setup_log(failure.node_rank or 0)
         return {**data, "last_lines": _shown_lines(last_lines(log, wanted), mask)}
     shown = () if failure.rank is None else (failure.rank,)
@@ -76,7 +78,8 @@ def failure_data(paths: RunPaths, plan: Plan, status: Status) -> dict[str, Any] 
 
 
 def _died_after_warm_start(paths: RunPaths, failure: Failure) -> bool:
-    """Return whether a signal has ended a rank that was forked from another process a moment before."""
+    """Return whether a signal ended a rank that had been forked from another process shortly before (within
+    `_AFTER_START`)."""
     if failure.rank is None or failure.node_rank is None or signal_name(failure.code) is None:
         return False
     started = [each for each in read_events(paths, failure.node_rank) if each.get("start") == "warm"]
@@ -91,8 +94,8 @@ def _masked_exception(error: dict[str, Any], mask: Callable[[str], str]) -> dict
 
 
 def run_failure_lines(run: Run, status: Status) -> list[str]:
-    """Return the screen under the headline; the status's own message where no rank failed; no lines where there is
-    nothing to say but that the run was cancelled."""
+    """Return the lines of the screen below the headline. If there is no failure data, they are the status's own
+    message. There are no lines for a run of which nothing is known but that it was cancelled."""
     if status.message == CANCELLED_MESSAGE and (status.state == RunState.LOST or status.failure is None):
         return []
     data = None if status.state == RunState.LOST else failure_data(run.paths, run.plan, status)
@@ -102,7 +105,7 @@ def run_failure_lines(run: Run, status: Status) -> list[str]:
 
 
 def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[str]:
-    """Return the screen as text, without its headline."""
+    """Return the screen as lines of text, without its headline."""
     lines = split_message(without_colours(data["message"]))
     exception = data["exception"]
     if exception:
@@ -123,7 +126,8 @@ def failure_lines(paths: RunPaths, run_id: str, data: dict[str, Any]) -> list[st
 
 
 def _cause_lines(data: dict[str, Any]) -> list[str]:
-    """Return the cause and what to do; no lines where that would only repeat the exception, or the message."""
+    """Return the lines about the cause and what to do. The cause is left out where it would only repeat the exception
+    or the message."""
     cause = data["cause"]
     if (
         not cause
@@ -151,11 +155,11 @@ def _frame_text(frame: dict[str, Any], code: str) -> str:
 
 
 def _shown_lines(lines: Iterable[str], mask: Callable[[str], str]) -> list[str]:
-    """The lines as they are shown: masked, long ones cut."""
+    """Return the lines as they are shown: masked, and long ones cut."""
     return [_shorten(mask(line)) for line in lines]
 
 
 def _shorten(line: str) -> str:
-    """Return the line's beginning, and how much of it is left out."""
+    """Return the beginning of the line, and the number of bytes that are left out."""
     left = len(line[_LINE:].encode(errors="replace"))
     return f"{line[:_LINE]}… ({left} more bytes)" if left else line

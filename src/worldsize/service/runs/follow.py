@@ -1,5 +1,5 @@
-"""Following a run, or an array, to its end, while its output is shown: the compute is asked now and then, and nobody
-waits for it."""
+"""Following of a run, or an array, to its end while its output is shown. The compute is queried now and then, and its
+answer delays neither the output nor the detection of the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _REPORTED_STATES = (RunState.QUEUED, RunState.STARTING, RunState.RUNNING)
 
 
 class _StatusKnown(Exception):
-    """`statuses` are the answer, whatever the compute may still say."""
+    """Internal signal that ends a query early: `statuses` are the result, and the answer of the compute is not
+    needed."""
 
     def __init__(self, statuses: list[Status]) -> None:
         super().__init__(statuses)
@@ -31,9 +32,13 @@ class _StatusKnown(Exception):
 
 
 class Follower:
-    """`show` returns whether something was new. `follow_to_end` gives up after `timeout` seconds. `tell` gets a status
-    with a message, each message once: what a run waits for, or why its compute cannot be asked. `seen` gets what was
-    found at each look; with something true it ends the following."""
+    """The loop that follows a run or an array until it has ended.
+
+    `show` shows new output and returns whether there was any. `follow_to_end` returns after `timeout` seconds at the
+    latest. `tell` is called with a status that has a message, once for each message: what the run waits for, or why its
+    compute cannot be queried. `seen` is called with the statuses of each look; if it returns a true value, following
+    ends.
+    """
 
     def __init__(
         self,
@@ -55,7 +60,8 @@ class Follower:
         self._enough = False
 
     def follow_to_end(self) -> list[Status]:
-        """Also past a compute that does not answer: the nodes' records tell the end by themselves."""
+        """Follow the runs until all have ended, the timeout is over, or `seen` has ended it; return the last statuses.
+        The end is also found while the compute does not answer, since the nodes' records show it by themselves."""
         looked = heard = changed = self._began
         statuses = self._look()
         due = self._runs.pause(statuses, None, self._took)
@@ -85,7 +91,8 @@ class Follower:
         return os.path.exists(self._runs.paths.result)
 
     def _report_message(self, before: list[Status], statuses: list[Status]) -> None:
-        """Not of what passes at once."""
+        """Report the status's message, once, if it has lasted for two looks and the first seconds are over. Short-lived
+        messages are not reported."""
         if self._tell is None:
             return
         former, status = self._runs.overall(before), self._runs.overall(statuses)

@@ -1,4 +1,4 @@
-"""What runs have left at their service, by the places in run directories that it is fetched to."""
+"""Outputs that runs have left at their service, found by the paths in run directories that they are fetched to."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OUTPUTS = f"{os.sep}outputs"
 
 
 def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
-    """Return the run of this user's own at whose service lies what a path means: `run.outputs.path`, that of a named
-    output, or one below. None for all other paths."""
+    """Return the run of this user whose service keeps the data that belongs at `path`: `run.outputs.path`, the path of
+    a named output, or a path below one. None for all other paths."""
     above = path
     while _OUTPUTS in above:
         above, name = os.path.split(above)
@@ -26,5 +26,6 @@ def run_that_keeps(path: str, environ: Mapping[str, str]) -> Run | None:
 
 
 def is_fetched(path: str) -> bool:
-    """Return whether there is a file, or a directory with one below it: directories are made before a run starts."""
+    """Return whether the path is a file, or a directory that contains a file at some depth. An empty directory does not
+    count, since directories are made before a run starts."""
     return os.path.isfile(path) or any(names for _, _, names in os.walk(path))

@@ -1,7 +1,7 @@
-"""What a run's agents have measured, as its status shows it: how far it is, whether it stands still, how well it used
-what it held.
+"""Measurements of a run's agents, as its status shows them: its progress, whether it hangs, and how well it used its
+resources.
 
-The wing is loaded for runs alone of which it may have something to say.
+The wing is loaded only for runs that may have measurements.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from worldsize.state.records import RunState, Status
 
 
 def efficiency_lines(run: Run, status: Status) -> list[str]:
-    """At most two lines below the end of a run; none where there is nothing to say."""
+    """Return at most two lines about efficiency that are shown below the end of a run; none if the run was not
+    measured."""
     metrics = find_provider("metrics") if run.is_measured(status) else None
     return list(metrics.efficiency_lines(run, status)) if metrics else []
 
 
 def efficiency_data(run: Run, status: Status) -> dict[str, Any] | None:
-    """Return the same as data; None where there is nothing to say."""
+    """Return the efficiency of the run as data; None if the run was not measured."""
     metrics = find_provider("metrics") if run.is_measured(status) else None
     data: dict[str, Any] | None = metrics.efficiency_data(run, status) if metrics else None
     return data
 
 
 def progress_text(run: Run, status: Status) -> str:
-    """Return the latest values that the run has logged, while it is running; "" without any."""
+    """Return the latest values that a running run has logged; "" if there are none, or the run is not running."""
     is_sampled = status.state == RunState.RUNNING and run.has_plan() and run.plan.metrics
     metrics = find_provider("metrics") if is_sampled else None
     return str(metrics.progress_text(run.paths)) if metrics else ""
 
 
 def present_hang(run: Run, status: Status) -> Hang | None:
-    """Return the hang in which the run stands now, with secrets masked; None for a run that goes on, or has ended."""
+    """Return the hang of a run that hangs now, with secrets masked; None for a run that makes progress, or has
+    ended."""
     if status.state not in ALIVE_STATES or not run.has_plan():
         return None
     hang = read_hang(run.paths, run.plan.world_size)
     if hang is None or hang.resumed is not None:
         return None
-    from worldsize.service.runs.masks import text_masker  # few runs need it
+    from worldsize.service.runs.masks import text_masker  # few runs need this module
 
     return with_texts(hang, text_masker(run.paths, run.plan))

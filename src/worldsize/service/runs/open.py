@@ -1,4 +1,4 @@
-"""The run, or the array of runs, in a directory."""
+"""Opening of the run, or the array of runs, in a directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_runs(paths: RunPaths, environ: Mapping[str, str]) -> Run | RunArray:
-    """Return the array in this directory, once it is complete; else the run."""
+    """Return the array in this directory if it is a complete array, else the run."""
     if not is_array(paths):
         return Run(paths, environ)
     from worldsize.service.runs.array import RunArray

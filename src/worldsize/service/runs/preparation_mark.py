@@ -1,4 +1,5 @@
-"""Who is preparing a run: a mark in its directory, from its first moment until the compute has it."""
+"""The mark in a run's directory that names the process that prepares the run. It exists from the beginning of the
+preparation until the run has been submitted to its compute."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from worldsize.common.atomic_files import read_file, try_unlink, write_text
 from worldsize.plan.run_paths import RunPaths
 
 _UNMARKED = 5.0
-"""Seconds; the mark follows the directory within a millisecond, unless its maker is killed between the two."""
+"""Seconds after which a directory without a mark is not being prepared. The mark is written within a millisecond after
+the directory is made, unless the process is killed between the two."""
 
 
 def mark_preparing(paths: RunPaths) -> None:
-    """Mark the run as being prepared by this process. The mark is a link that leads nowhere: whole or not there, and
-    one call to the system; a file where there are no links."""
+    """Mark the run as being prepared by this process. The mark is a symbolic link whose target is text and not a path:
+    one system call creates it, wholly or not at all. Where links are impossible it is a file. Failures are ignored."""
     pid = os.getpid()
     mark = f"{pid}:{processes.start_time(pid)}:{os.uname().nodename}"
     try:
@@ -24,7 +26,7 @@ def mark_preparing(paths: RunPaths) -> None:
         try:
             write_text(paths.preparing, mark)
         except OSError:
-            pass  # nor will anything else of the run be written
+            pass  # nothing else of the run can be written either
 
 
 def unmark_preparing(paths: RunPaths) -> None:
@@ -32,7 +34,7 @@ def unmark_preparing(paths: RunPaths) -> None:
 
 
 def is_being_prepared(paths: RunPaths) -> bool | None:
-    """Return whether the process that prepares the run still lives; None where nobody here can know."""
+    """Return whether the process that prepares the run is still alive; None if this machine cannot know."""
     try:
         path = _mark_path(paths)
         mark = os.readlink(path) if os.path.islink(path) else read_file(path).decode("utf-8")
@@ -46,7 +48,7 @@ def is_being_prepared(paths: RunPaths) -> bool | None:
 
 
 def _seconds_since_change(paths: RunPaths) -> float:
-    """Seconds since something was last added to the run."""
+    """Return the seconds since an entry was last added to the run's directory; 0 if that cannot be read."""
     try:
         return time.time() - os.stat(paths.root).st_mtime
     except OSError:
@@ -54,7 +56,7 @@ def _seconds_since_change(paths: RunPaths) -> float:
 
 
 def _mark_path(paths: RunPaths) -> str:
-    """Return the path of the mark. Elements are prepared with their array, and have its mark."""
+    """Return the path of the mark. Elements are prepared with their array, and share its mark."""
     from worldsize.plan.array import array_of
 
     place = array_of(paths)

@@ -1,4 +1,4 @@
-"""A run, as Python and the command line hold it: look, wait, read, cancel."""
+"""A run for Python and the command line: its status, waiting for it, its output, and cancelling it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _PAUSE = 0.1
 _NOTICED_WITHIN = 3.0
 _TOLD_WITHIN = 6.0
 SHORTEST_MEASURED = 60.0
-"""Seconds that an attempt takes at least, for its efficiency to be told."""
+"""Shortest duration, in seconds, of an attempt whose efficiency is reported."""
 
 
 class RunOutput:
-    """One named output of a run; `path` can be the next job's `Input.path`."""
+    """A named output of a run. `path` can be used as `Input.path` of the next job."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
@@ -44,9 +44,9 @@ class RunOutput:
 
 
 class RunOutputs(Mapping[str, RunOutput]):
-    """A run's named outputs, by key or attribute: `run.outputs["model"].path`, `run.outputs.model.path`.
+    """The named outputs of a run, by key or attribute: `run.outputs["model"].path`, `run.outputs.model.path`.
 
-    `run.outputs.path` is the directory that `./outputs` of the command was.
+    `run.outputs.path` is the directory that the command used as `./outputs`.
     """
 
     def __init__(self, path: str, outputs: Mapping[str, str]) -> None:
@@ -70,7 +70,7 @@ class RunOutputs(Mapping[str, RunOutput]):
 
 
 class Run(SubmittedRuns):
-    """One submission of a job, as `submit()` and `open_run()` return it."""
+    """A single submission of a job, as `submit()` and `open_run()` return it."""
 
     noun = "run"
 
@@ -82,8 +82,8 @@ class Run(SubmittedRuns):
 
     @property
     def plan(self) -> Plan:
-        """The run's plan. Raises NotFound while the run is being prepared, or when its directory is gone;
-        DamagedRun."""
+        """The plan of the run. Raise NotFound while the run is being prepared or after its directory was deleted,
+        DamagedRun if the file is damaged, WorldsizeError if it cannot be read."""
         if self._plan is None:
             try:
                 self._plan = run_status.read_plan(self.paths)
@@ -100,11 +100,11 @@ class Run(SubmittedRuns):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Its number of nodes, and of ranks in all."""
+        """The number of nodes, and the number of ranks on all nodes together."""
         return len(self.plan.nodes), self.plan.world_size
 
     def runs(self) -> list[Run]:
-        """Return the run alone, in a list."""
+        """Return a list with this run as its only item."""
         return [self]
 
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
@@ -114,9 +114,11 @@ class Run(SubmittedRuns):
         return statuses[0]
 
     def look(self, seen: Observation | None = None, idle: IdleCallback | None = None) -> Status:
-        """Everything known of the run, folded, now. Never raises for a run that is damaged: that is LOST, and said.
+        """Return the status of the run now, computed from everything that is known of it. A damaged run raises nothing:
+        its status is LOST, with a message about the damage. Raise WorldsizeError if the directory cannot be read.
 
-        `seen`: what the compute has just said of it; None: it is asked, and `idle` called while it thinks.
+        `seen` is an observation that the compute has just made of the run. If it is None, the compute is queried, and
+        `idle` is called while it has not answered.
         """
         if not os.path.isdir(self.paths.root):
             return self._deleted_status()
@@ -141,21 +143,23 @@ class Run(SubmittedRuns):
 
     @property
     def compute(self) -> Compute:
-        """The compute that has it. ConfigError where this configuration has none of that name."""
+        """The compute that has the run. Raise ConfigError if this configuration has no compute of that name."""
         if self._compute is None:
             self._compute = compute_of_run(self.paths.root, self.native(), self.plan.compute, self.environ)
         return self._compute
 
     def offers(self, capability: str) -> bool:
-        """Return whether the run's compute has the capability; False also of a run that has none, or is damaged."""
+        """Return whether the run's compute has the capability; False also for a run that has not been submitted, or is
+        damaged."""
         try:
             return self.has_plan() and self.native() is not None and capability in self.compute.capabilities
         except WorldsizeError:
             return False
 
     def native(self) -> Handle | None:
-        """Return the compute's native id of the run; None as long as it has none. Raises `DamagedRun`."""
-        if self._handle is None or "queue" in self._handle:  # which is its native id only until it starts
+        """Return the native id that the compute uses for the run; None while it has none. Raise DamagedRun if the id is
+        damaged."""
+        if self._handle is None or "queue" in self._handle:  # this one is the native id only until the run starts
             self._handle = run_status.read_native_handle(self.paths)
         return self._handle
 
@@ -169,12 +173,13 @@ class Run(SubmittedRuns):
         return self.compute.pause(age, queued=statuses[0].state == RunState.QUEUED)
 
     def is_near_end(self) -> bool:
-        """Return whether the head's agent has written its last, or a cancel is under way."""
+        """Return whether the agent of the head node has written its exit record, or a cancellation has been
+        requested."""
         return os.path.exists(self.paths.exit_record(0)) or os.path.exists(self.paths.cancel)
 
     def end_after_deletion(self) -> None:
-        """End a run that was known before its directory was deleted: its agents notice that, and end it with its
-        grace."""
+        """End a run that was opened before its directory was deleted. First wait for its agents, which notice the
+        deletion and end the run with its grace period; then end what remains."""
         handle = self.native()
         if handle is None:
             return
@@ -184,8 +189,8 @@ class Run(SubmittedRuns):
         self.end_remains()
 
     def wait_for_notify(self) -> None:
-        """Wait for the command of `notify`, but not for long, once a local run has ended: where this process is the
-        first of a container, or of a scheduler's job, nothing outlives it."""
+        """Wait for the command of `notify` after a local run has ended, for at most a few seconds. Without this wait,
+        the command would be lost where this process is the first of a container or of a scheduler's job."""
         handle = self.native() if self.has_plan() and self.plan.notify else None
         if handle is None or "local" not in self.compute.capabilities or not self.look().final:
             return
@@ -194,7 +199,8 @@ class Run(SubmittedRuns):
             time.sleep(_PAUSE)
 
     def logs(self, rank: int | None = None) -> str:
-        """What one rank wrote, bytes that are not UTF-8 replaced; without a rank, all of it merged, with prefixes."""
+        """Return the output of one rank, with bytes that are not UTF-8 replaced. Without a rank, return the output of
+        all ranks, merged and with prefixes. Raise UsageError if there is no such rank."""
         from worldsize.logs.merged_log import LogFollower
         from worldsize.logs.tail import read_text
 
@@ -208,7 +214,7 @@ class Run(SubmittedRuns):
 
     @property
     def outputs(self) -> RunOutputs:
-        """Where the job's outputs are; they may be read before the run has ended."""
+        """The locations of the job's outputs. They may be read before the run has ended."""
         from worldsize.jobspec.paths import output_path
         from worldsize.jobspec.reading.job_file import load_job
 
@@ -218,24 +224,25 @@ class Run(SubmittedRuns):
         )
 
     def cancel(self, now: bool = False) -> Status:
-        """Ask for the end; does not wait for it. `now`: KILL without grace. On a run that has ended: `end_remains`.
+        """Request the end of the run without waiting for it; return its status. `now` sends KILL without a grace
+        period. For a run that has already ended, only end its remaining processes, as `end_remains` does.
 
-        Raises what the compute has against it; the run goes on then. UsageError for another user's run.
+        Raise the compute's error if it cannot cancel; the run then continues. Raise UsageError for another user's run.
         """
         before = super().cancel(now)
         return before if before.final else self.look()
 
     def _cancel_on_compute(self, now: bool) -> None:
-        self.refuse_foreign("cancel")  # what it is now, right before something is done
+        self.refuse_foreign("cancel")  # checks the directory again, right before the action
         handle = self.native()
         if handle is not None:
             self.compute.cancel([handle], now)
 
     def end_remains(self) -> int:
-        """End at once what a run that is final may have left; how many processes that were. What is left of a run whose
-        directory was damaged, or deleted since it was looked at first, is searched for on this machine. Nothing is
-        ended of another user's run, whose files may name any process there, nor of one that was not there: it may be
-        another's a moment later."""
+        """End at once what a final run may have left; return the number of processes. If the run's directory was
+        damaged, or deleted since it was first looked at, the processes are searched for on this machine. Nothing is
+        ended for another user's run, whose files may name any process here, nor for a run whose directory did not exist
+        when it was opened: it may belong to another user a moment later."""
         if not self._own:
             return 0
         try:
@@ -243,25 +250,25 @@ class Run(SubmittedRuns):
             if handle is not None:
                 return self.compute.end_remains(handle)
         except (WorldsizeError, OSError, *PARSE_ERRORS):
-            pass  # neither its compute nor its files help: its processes are looked for here
+            pass  # neither compute nor files are usable: search for its processes here
         from worldsize.compute.local.leftovers import kill_leftovers
 
         return kill_leftovers(self.id, self.paths.root)
 
     def end_deleted(self) -> int:
-        """End at once what is left of a run whose directory is gone, and of which only the id is known, by the user;
-        how many processes that were."""
+        """End at once what is left of a run whose directory is gone and of which the user has given only the id; return
+        the number of processes."""
         from worldsize.compute.local.leftovers import kill_leftovers
 
         return 0 if self._foreign else kill_leftovers(self.id, None)
 
     def summary(self, statuses: Sequence[Status] | None = None) -> dict[str, Any]:
-        """What `worldsize list -o json` tells of it."""
+        """Return the data that `worldsize list -o json` prints about the run."""
         return run_summary(self.plan, statuses[0] if statuses else self.look())
 
     def wait_explanation(self, status: Status, seconds: float) -> WaitExplanation | None:
-        """Why the run waits in a queue, found out in about `seconds`; None where it does not wait, or nobody can tell
-        now."""
+        """Return the explanation why the run waits in a queue, found within about `seconds` seconds; None if it does
+        not wait, or no explanation is available now."""
         handle = self.native() if status.state == RunState.QUEUED else None
         if handle is None or "explain" not in self.compute.capabilities:
             return None
@@ -273,7 +280,7 @@ class Run(SubmittedRuns):
             return None
 
     def _submission_text(self) -> str:
-        """What was submitted, for an element with its array; "" where it cannot be read."""
+        """Return the text that was submitted, which for an element is that of its array; "" if it cannot be read."""
         place = array_of(self.paths)
         try:
             return read_file(RunPaths(place[0]).submission if place else self.paths.submission).decode("utf-8")
@@ -281,16 +288,16 @@ class Run(SubmittedRuns):
             return ""
 
     def is_measured(self, status: Status) -> bool:
-        """Return whether the run has ended, its agents were to sample it, and it took long enough for its efficiency to
-        be told."""
+        """Return whether the run has ended, its plan enabled sampling by the agents, and it took long enough for a
+        report on its efficiency."""
         if not status.final or status.started is None or status.ended is None:
             return False
         is_long = status.ended - status.started >= SHORTEST_MEASURED
         return is_long and status.state != RunState.LOST and self.has_plan() and self.plan.metrics
 
     def usage(self, statuses: Sequence[Status], patience: float = 0.0) -> Usage | None:
-        """What it used, as its compute counts that, once it has ended; None where nobody counts, or has counted within
-        `patience` seconds."""
+        """Return what an ended run used, as its compute counts it; None if the compute does not count, or has not
+        counted within `patience` seconds."""
         try:
             handle = self.native() if statuses[0].final and self.has_plan() else None
         except DamagedRun:

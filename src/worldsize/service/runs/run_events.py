@@ -1,6 +1,6 @@
-"""What happened to a run, and when: from what its client, its nodes' agents and its scheduler have written, in order.
+"""The events of a run with their times, in order, from the files of its client, its nodes' agents and its scheduler.
 
-Each file has one writer. Times of nodes are put on the head's clock where its offset was measured.
+Each file has one writer. Times of nodes are converted to the head's clock where its offset was measured.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from worldsize.state.notices import EVENT, HANG
 
 CLIENT, SCHEDULER = "client", "scheduler"
 _DEEPEST = 20
-"""Lists and objects within each other that are shown."""
+"""Number of levels of nested lists and objects that are shown."""
 
 
 class RunEvent(NamedTuple):
-    """One thing that happened.
+    """An event in the life of a run.
 
     time    Unix seconds
-    source  "client", "scheduler", or "node 3": whose file told it
+    source  "client", "scheduler", or "node 3": the writer of the file that recorded it
     kind    a word for programs
     text    for people, in one line
-    fields  what else the file holds of it
+    fields  the other values that the file contains about it
     """
 
     time: float
@@ -44,7 +44,7 @@ class RunEvent(NamedTuple):
 
 
 def read_run_events(paths: RunPaths, plan: Plan | None) -> list[RunEvent]:
-    """Return the events of the run, and of its attempt of `paths`, in the order of time. What is damaged is left
+    """Return the events of the run and of the attempt that `paths` belongs to, sorted by time. Damaged records are left
     out."""
     found = [*_client_events(paths), *_scheduler_events(paths)]
     if plan is not None:
@@ -74,7 +74,7 @@ def _client_events(paths: RunPaths) -> Iterator[RunEvent]:
     moment = _changed(paths.result)
     if moment is not None and isinstance(summary, dict):
         state, reason = str(summary.get("state")), summary.get("reason")
-        ended = summary.get("ended")  # a file's time is up to a hundredth of a second behind the clock
+        ended = summary.get("ended")  # a file's time is up to 0.01 s behind the clock
         if isinstance(ended, (int, float)) and is_number(ended):
             moment = max(moment, ended)
         yield RunEvent(moment, CLIENT, "settled", f"{state}: {reason}" if reason else state, {"state": state})
@@ -88,7 +88,7 @@ def _changed(path: str) -> float | None:
 
 
 def _scheduler_events(paths: RunPaths) -> Iterator[RunEvent]:
-    """Those of a scheduler's words that tell when."""
+    """Yield the lines of the batch script's log in which the scheduler states a time, as events."""
     for line in attempt_lines(paths):
         moment = slurm_time(line)
         if moment is not None:
@@ -101,14 +101,15 @@ def _node_events(
     for event in events:
         moment, kind = event.get("at", event.get("time")), event.get("event")
         if kind == EVENT and event.get("id") == HANG:
-            continue  # an event of its own tells it
+            continue  # a separate event reports it
         if isinstance(moment, (int, float)) and is_number(moment) and isinstance(kind, str):
             fields = _masked({name: each for name, each in event.items() if name not in ("time", "at", "event")}, mask)
             yield RunEvent(moment - offset, f"node {node_rank}", kind, mask(_text(kind, fields)), fields)
 
 
 def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> Any:
-    """Return the value with secrets masked in each of its texts; "…" for what lies deeper in it than `depth`."""
+    """Return the value with secrets masked in each of its texts. Lists and objects nested deeper than `depth` become
+    "…"."""
     if isinstance(value, str):
         return mask(value)
     if not isinstance(value, (list, dict)):
@@ -121,7 +122,7 @@ def _masked(value: Any, mask: Callable[[str], str], depth: int = _DEEPEST) -> An
 
 
 def _text(kind: str, fields: dict[str, Any]) -> str:
-    """Return the event in words; of a kind that this release does not know its fields."""
+    """Return the event as text. For a kind that this release does not know, list its fields."""
     try:
         return _TEXTS[kind](fields)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

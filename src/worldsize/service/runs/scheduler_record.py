@@ -1,5 +1,5 @@
-"""What a scheduler said of its job when the run had ended: kept beside the run's own records, so that nobody has to ask
-again, and read as a sentence."""
+"""The scheduler's statement about the end of its job, stored with the run's own records so that the scheduler need not
+be queried again, and read as a sentence."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _TELLING = frozenset(
         Reason.SIGNAL,
     )
 )
-"""What a scheduler knows by itself; an exit code is the agents'."""
+"""The reasons that a scheduler knows by itself. An exit code comes from the agents."""
 
 _TERM_CODE = 128 + 15
-"""With this srun ends all other agents where one has failed."""
+"""The exit code with which srun ends all other agents after one has failed."""
 
 _NAMED = re.compile(r"(?:Slurm|HPC Pack): ")
 
 
 def keep_scheduler_record(paths: RunPaths, handle: Handle | None, observation: Observation) -> None:
-    """Keep what the scheduler says of the end of this attempt's job, where that tells something; nothing of another's
-    run, nor where it cannot be written."""
+    """Store the scheduler's message about the end of this attempt's job, where that is informative. Nothing is stored
+    for another user's run, or if the record cannot be written."""
     if observation.phase != "ended" or observation.reason not in _TELLING or observation.code == _TERM_CODE:
         return
     if (
@@ -52,7 +52,8 @@ def keep_scheduler_record(paths: RunPaths, handle: Handle | None, observation: O
 
 
 def read_scheduler_record(paths: RunPaths, status: Status) -> SchedulerRecord | None:
-    """Return the record that was kept; else what the status says in a scheduler's name. None for neither."""
+    """Return the record that was stored, else one made from the status if its message begins with a scheduler's name.
+    None if there is neither."""
     kept = read_object(paths.scheduler_record)
     message, reason = kept.get("message"), kept.get("reason")
     if not isinstance(message, str) or not isinstance(reason, str):
@@ -71,6 +72,7 @@ def _job_of(paths: RunPaths) -> str:
 
 
 def _words(job: str, said: str) -> str:
-    """ "it reached its time limit" as "job 17 reached its time limit"."""
+    """Return the scheduler's sentence with the job's id in it: "it reached its time limit" becomes "job 17 reached its
+    time limit"."""
     found = re.match("(?:it|the job) ", said)
     return f"job {job} {said[found.end() :]}" if found else f"job {job}: {said}"

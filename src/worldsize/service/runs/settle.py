@@ -1,4 +1,4 @@
-"""Writes down how runs have ended, once for all clients; and asks for the end of a run or an array."""
+"""Functions that record how runs have ended, once for all clients, and that request the end of a run or an array."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from worldsize.state.result import result
 def record_result(
     paths: RunPaths, plan: Plan, status: Status, write: Callable[[RunPaths, Any], object] = write_result
 ) -> None:
-    """Write the result of a run of this user's own; nothing of another's run: a file of root's in another's directory
-    would be one that its owner cannot read."""
+    """Write the result of a run of this user. Nothing is written for another user's run: a file of root in another
+    user's directory could not be read by its owner. An OSError is ignored."""
     try:
         if is_own(paths):
             write(paths, result(plan, status))
     except OSError:
-        return  # read-only for this user, or full: everybody who looks comes to the same conclusion
+        return  # read-only for this user, or a full disk: every client computes the same result
 
 
 def replace_result(paths: RunPaths, plan: Plan, status: Status) -> None:
-    """Write the end that this user's own run had after all, in place of one that was LOST."""
+    """Replace the LOST result of a run of this user by the end that it actually had."""
     record_result(paths, plan, status, lambda paths, end: write_json(paths.result, end))
 
 
 def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan, status: Status) -> None:
-    """The result of elements that ended alike before they began: one file, which tells the array's id, with a name in
-    each of their directories. `plan`: of any of them.
+    """Write the result of elements that ended alike before they began: one file, which contains the array's id,
+    hard-linked into each of their directories. `plan` is the plan of any of them. Where links are not possible, each
+    element gets a file of its own.
 
-    To make 500 files takes a disk longer than all else of a look at them, and a parallel file system far longer.
+    Creating 500 files takes a disk longer than all other steps of a look at them, and a parallel file system far
+    longer.
     """
     elements = [each for each in elements if is_own(each)]
     for each in elements if plan.hidden else ():
@@ -51,11 +53,12 @@ def record_common_result(array_id: str, elements: Sequence[RunPaths], plan: Plan
 
 
 def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> bool:
-    """Return whether all have a result now; False where each needs a file of its own: no links here, or too many of
-    it."""
+    """Write the first file and link all others to it; return whether all of them exist now. False if each element needs
+    its own file: the first file existed already, links are not supported here, or there are too many links to one file.
+    """
     try:
         if not write_once(files[0], result(plan, status)):
-            return False  # somebody else's, who may have seen another end
+            return False  # another client's file, which may contain another end
         for file in files[1:]:
             try:
                 os.link(files[0], file)
@@ -67,14 +70,14 @@ def _link_common_result(files: Sequence[str], plan: Plan, status: Status) -> boo
 
 
 def request_end(paths: RunPaths, tell: Callable[[], None]) -> None:
-    """Mark the run as cancelled, then `tell` whoever runs it. Where that fails, or is interrupted, the mark that this
-    call made is removed: the run goes on, and its state says so. A compute that was told all the same says that the run
-    was cancelled."""
+    """Mark the run as cancelled, then call `tell`, which notifies the process that executes it. If the call fails or is
+    interrupted, a mark that was written here is removed: the run continues, and its state shows that. If the compute
+    was notified all the same, it reports that the run was cancelled."""
     marked = False
     try:
         marked = write_once(paths.cancel, {"time": time.time(), "pid": os.getpid()})
     except OSError:
-        pass  # a full disk: the agents will still be told, and say themselves that they were cancelled
+        pass  # a full disk: the agents are still notified, and record themselves that they were cancelled
     try:
         tell()
     except BaseException:

@@ -1,7 +1,8 @@
-"""Causes of a run that failed before its ranks could write: from the batch script's log and the agents' logs, in the
-words of srun, of the shell that starts an agent, and of the agent.
+"""Causes of a run that failed before its ranks could write, found in the batch script's log and the agents' logs by the
+messages of srun, of the shell that starts an agent, and of the agent.
 
-Texts of Slurm are those of src/api/step_launch.c and src/srun, 20.11 to 26.05."""
+The messages of Slurm are those of src/api/step_launch.c and src/srun, 20.11 to 26.05.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ from worldsize.state.records import Failure, Reason, RunState, Status
 _LINES = 50
 _SRUN = "srun: error: "
 _UNINFORMATIVE_REASONS = (None, Reason.SIGNAL, Reason.EXIT_CODE)
-"""srun's own end, and that of the agents that it ended: of the one that failed they say nothing."""
+"""Reasons of srun's own end, and of the end of the agents that it ended. They contain no information about the agent
+that failed."""
 _ENDED_ON_TERM = re.compile(r"srun: error: \S+: tasks? .*: Exited with exit code 143$")
 _MEMORY = re.compile(r"slurmstepd\S*: error: (.*(?:exceeded .*memory limit|oom.kill event).*)", re.IGNORECASE)
-"""As slurmstepd has said it from 20.11 on, with control groups and without."""
+"""The message of slurmstepd about exceeded memory, from 20.11 on, with control groups and without."""
 
 _ENDED_BY_SLURM = re.compile(
     r"slurmstepd\S*: error: \*\*\* (.* DUE TO (TIME LIMIT|PREEMPTION|NODE FAILURE).*?) \*\*\*$"
@@ -46,9 +48,9 @@ _NO_PROGRAM = (126, 127)
 
 
 def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
-    """`status` with the cause where nobody else knows it: a setup line, memory, an agent that could not run, or Slurm
-    itself, unless somebody had `cancelled` it. Where the native job cannot be asked any more, or was an allocation,
-    this is all that tells of them."""
+    """Return `status` with the cause if only the logs contain it: a setup line, memory, an agent that could not run, or
+    Slurm itself, unless the run was `cancelled`. Where the native job can no longer be queried, or was an allocation,
+    this is the only source."""
     if status.state == RunState.SUCCEEDED or (status.failure and status.failure.rank is not None):
         return status
     batch = _batch_lines(paths)
@@ -61,7 +63,8 @@ def with_cause(paths: RunPaths, status: Status, cancelled: bool) -> Status:
 
 
 def _with_unbegun_attempt(status: Status, attempt: int) -> Status:
-    """`status` of an attempt that Slurm ended before its script could write: whether that had begun is all to add."""
+    """Return `status` for an attempt that Slurm ended before its script could write. The only addition is that its
+    script had not begun."""
     if status.state != RunState.FAILED or status.reason not in _UNINFORMATIVE_REASONS:
         return status
     reason = status.reason or Reason.EXIT_CODE
@@ -92,7 +95,7 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
     found = _find_start_failure(paths, batch)
     killed = found is not None and found.reason == Reason.NODE_FAILURE and not found.certain
     if killed and status.started is not None and not any(map(_ENDED_ON_TERM.match, batch)):
-        return status  # all agents were killed, and at least one of them had begun
+        return status  # all agents were killed, and at least one had begun
     if status.reason in _UNINFORMATIVE_REASONS and not (found and found.certain) and is_disk_full(paths.root):
         what = "no rank was started: no space left on the run directory's file system (%s)"
         return _with_failure(status, Reason.STORAGE, what % paths.root)
@@ -106,16 +109,16 @@ def _with_start_failure(paths: RunPaths, status: Status, batch: list[str]) -> St
 
 
 def with_ending_cause(paths: RunPaths, status: Status) -> Status:
-    """`status` of a run whose nodes Slurm still waits for, with why it ends where no agent could start on one of them:
-    Slurm takes up to SlurmdTimeout to give such a node up."""
+    """Return `status` of a run whose nodes Slurm still waits for, with the reason why it ends, if no agent could start
+    on one of the nodes. Slurm takes up to SlurmdTimeout to give up such a node."""
     found = _find_start_failure(paths, _batch_lines(paths) or []) if status.started is None else None
     return status._replace(message=f"{found.words}. {status.message}") if found and found.certain else status
 
 
 def _batch_lines(paths: RunPaths) -> list[str] | None:
-    """Return the last ones of this attempt; None where it has written none, and those that are there are another's:
-    Slurm ends a job that it starts again before its script runs, for instance where a node still revokes its
-    credential."""
+    """Return the last lines of the batch script's log that belong to this attempt. None if the attempt has written none
+    and the lines in the log are those of an earlier attempt: Slurm can end a job that it has restarted before its
+    script runs, for instance where a node is still revoking its credential."""
     lines = last_lines(paths.batch_log, _LINES)
     begun = [index for index, line in enumerate(lines) if line.startswith(ATTEMPT_MARK)]
     if _latest_mark(lines, begun) < paths.attempt and not os.path.exists(paths.logs_dir):
@@ -124,13 +127,13 @@ def _batch_lines(paths: RunPaths) -> list[str] | None:
 
 
 def attempt_lines(paths: RunPaths) -> list[str]:
-    """Return the last lines of the batch script's log that are of this attempt; none where there is no script."""
+    """Return the last lines of the batch script's log that belong to this attempt; an empty list if there are none."""
     return _batch_lines(paths) or []
 
 
 def slurm_time(line: str) -> float | None:
-    """When Slurm said this of the end of a job or step (Unix seconds, whole ones); None for a line without a time. It
-    writes the first node's local time."""
+    """Return the time at which Slurm wrote this line about the end of a job or step (Unix time in whole seconds); None
+    for a line without a time. Slurm writes the first node's local time."""
     found = _TIME.search(line)
     try:
         return None if found is None else time.mktime(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
@@ -139,7 +142,8 @@ def slurm_time(line: str) -> float | None:
 
 
 def _latest_mark(lines: Sequence[str], begun: Sequence[int]) -> float:
-    """Return the number of the attempt that wrote the last of these lines; infinity where its mark is further up."""
+    """Return the number of the attempt that wrote the last of these lines; infinity if its mark is further up in the
+    log."""
     if not begun:
         return 0 if len(lines) < _LINES else math.inf
     number = parse_digits(lines[begun[-1]][len(ATTEMPT_MARK) :])
@@ -157,7 +161,8 @@ def _with_failure(status: Status, reason: str, what: str) -> Status:
 
 
 class StartFailure(NamedTuple):
-    """`certain`: no rank can have started; otherwise it is only what the first agent that failed has said."""
+    """The reason why no rank was started, and its description. If `certain`, no rank can have started; otherwise the
+    description is only that of the first agent that failed."""
 
     reason: str
     words: str
@@ -165,8 +170,8 @@ class StartFailure(NamedTuple):
 
 
 def find_start_failure(batch: Sequence[str], log: Callable[[int], Sequence[str]]) -> StartFailure | None:
-    """What the lines of a batch script's log, and those of a node's agent by its rank, say of the node that failed
-    first; None where no node did."""
+    """Return the failure of the node that failed first, found in the lines of the batch script's log and in those of
+    the node's agent, which `log` returns for a node rank; None if no node failed."""
     unreached = {match[1]: match[2] for match in map(_UNREACHED.match, batch) if match}
     if unreached:
         return _unreached_failure(unreached)
@@ -207,6 +212,7 @@ def _agent_exit_failure(node: str, code: int, batch: Sequence[str], said: Sequen
 
 
 def _agent_words(said: Sequence[str]) -> Sequence[str]:
-    """Those that are an agent's own, else the last."""
+    """Return the last line that the agent itself wrote, without its prefix, else the last line; an empty sequence if
+    there is no line."""
     ours = [line[len(_AGENT_PREFIX) :] for line in said if line.startswith(_AGENT_PREFIX)]
     return ours[-1:] or [line.strip() for line in said[-1:]]

@@ -1,4 +1,5 @@
-"""What a run waits for before its ranks start. Whoever follows a start loads this: it imports next to nothing."""
+"""The message about what a run waits for before its ranks start. Each client that follows a start loads this module, so
+it imports as little as possible."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _JOINS_WITHIN = 5.0
 
 
 def with_startup_wait(paths: RunPaths, status: Status, plan: Plan) -> Status:
-    """`status` with what its ranks wait for: a line of setup, or nodes that have not joined the head."""
+    """Return `status` with a message about what its ranks wait for: a line of setup, or nodes that have not joined the
+    head."""
     said = (plan.setup and _setup_message(paths, len(plan.nodes))) or _unjoined_message(paths, len(plan.agents))
     return status._replace(message=said) if said else status
 
@@ -31,7 +33,8 @@ def _setup_message(paths: RunPaths, nodes: int) -> str:
 
 
 def _unjoined_message(paths: RunPaths, nodes: int) -> str:
-    """As soon as nodes that are there should have joined."""
+    """Return the message about nodes that have not joined the head; "" if none is missing, or the time in which nodes
+    normally join is not over."""
     try:
         since = time.time() - os.stat(paths.rendezvous).st_mtime
     except OSError:

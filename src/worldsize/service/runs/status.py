@@ -1,4 +1,4 @@
-"""Everything known of a run, read from its directory and its compute, folded into its status."""
+"""Computation of a run's status from its directory and from what its compute reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ RecordResult = Callable[[RunPaths, Plan, Status], None]
 
 _LAG = 5.0
 _HIDDEN = 90.0
-"""Seconds for which a client of NFS may show a directory as it was: its limit (acdirmax) is 60, and some are added."""
+"""Seconds for which a client of NFS may show a directory as it was. Its limit (acdirmax) is 60, and a margin is
+added."""
 
 _PREPARING_LIMIT = 600.0
 _FIRST_SIGN = 5.0
@@ -37,7 +38,8 @@ _CLOCK_SLACK = 5.0
 
 
 def read_plan(paths: RunPaths) -> Plan | None:
-    """Return the run's plan; None where there is none (yet). DamagedRun for what is no plan, OSError."""
+    """Return the run's plan; None if there is none (yet). Raise DamagedRun if the file is not a valid plan, OSError if
+    it cannot be read."""
     return read_record(paths.plan, _parse_plan)
 
 
@@ -50,25 +52,25 @@ def _parse_plan(value: Any) -> Plan:
 
 
 def read_result(paths: RunPaths) -> Status | None:
-    """Return the run's end as result.json tells it; None where there is none (yet). DamagedRun for one that tells no
-    end, OSError."""
+    """Return the final status of the run from result.json; None if there is none (yet). Raise DamagedRun if the file
+    contains no valid end, OSError if it cannot be read."""
     return read_record(paths.result, status_of)
 
 
 def read_native_handle(paths: RunPaths) -> Handle | None:
-    """Return the compute's native id of the run: its own, or what its array was given for it. DamagedRun for what is
-    none."""
+    """Return the compute's native id of the run: its own, or the one that its array was given for it; None if there is
+    none. Raise DamagedRun if it is not a valid id."""
     return cast("Handle | None", read_handle(paths))
 
 
 def refresh_status(
     paths: RunPaths, compute: Compute, plan: Plan, seen: Observation | None = None, idle: IdleCallback | None = None
 ) -> Status:
-    """Return the run's status now. A final one that nobody has settled yet is settled: what is left of a run of this
-    user's own is ended, and result.json written. LOST is settled as long as the nodes' records do not tell another end.
+    """Return the run's status now. A final status that is not yet settled is settled: what is left of a run of this
+    user is ended, and result.json is written. A LOST result is replaced once the nodes' records show another end.
 
-    The compute is asked where the nodes have not told everything, and before the directory is read: a rank that has
-    ended by then has written what it had to say. `idle` is called while the compute thinks.
+    The compute is queried if the nodes' records are not sufficient. It is queried before the directory is read, so that
+    a rank that has ended by then has written all its output. `idle` is called while the compute has not answered.
     """
     settled = read_result(paths)
     if settled is not None:
@@ -83,15 +85,15 @@ def refresh_status(
 
 
 def unasked_status(paths: RunPaths, plan: Plan, why: str) -> Status:
-    """Return the status as the run's own files tell it, where nobody here can ask its compute: never LOST, and settled
-    only by the records of all nodes."""
+    """Return the status as the run's own files show it, for a run whose compute cannot be queried here. It is never
+    newly LOST, and it is settled only by the records of all nodes."""
     handle = read_native_handle(paths)
     told = read_result(paths) or status_from_records(paths, plan, handle)
     return told or fold(_facts(paths, plan, handle, Observation("unknown", message=why)))
 
 
 def recorded_state(paths: RunPaths, plan: Plan) -> str:
-    """Return the state as the run's own files tell it: its compute is not asked, and nothing is settled. Raises
+    """Return the state as the run's own files show it. The compute is not queried, and nothing is settled. Raise
     DamagedRun, OSError."""
     settled = read_result(paths)
     if settled is not None:
@@ -100,15 +102,15 @@ def recorded_state(paths: RunPaths, plan: Plan) -> str:
 
 
 def _recover_lost(paths: RunPaths, plan: Plan) -> Status | None:
-    """Return the end of a run that was LOST, once every node's record of it can be read: a file server may have shown
-    them later than anybody waited."""
+    """Return the end of a run that was LOST once every node's record of it can be read; None before. A file server may
+    have shown the records later than any client waited."""
     status = fold(_facts(paths, plan, read_native_handle(paths), Observation("ended")))
     return _conclude(paths, plan, status, replace_result) if status.final else None
 
 
 def status_from_records(paths: RunPaths, plan: Plan, handle: Handle | None) -> Status | None:
-    """Return the end that every node has left a record of, settled; None where the compute may know better how it came:
-    a signal, or a lost node, may be its own doing."""
+    """Return the end that the nodes' records show, settled. None if it is not final, and if the compute may know the
+    cause better: a signal or a lost node may be the compute's own doing."""
     if handle is None or not os.path.exists(paths.exit_record(0)):
         return None
     status = fold(_facts(paths, plan, handle, Observation("unknown")))
@@ -126,16 +128,16 @@ def fold_observation(
     remains: bool = True,
     record: RecordResult = record_result,
 ) -> Status:
-    """`refresh_status`, once the compute has been asked; with `remains`, of what nobody supervises any more nothing is
-    left. `record` is given an end that nobody has written down."""
+    """Return the status as `refresh_status` does, from what the compute has reported. With `remains`, what is left of a
+    run that is no longer supervised is ended. `record` is called with an end that has not been written yet."""
     current = observed_attempt(paths, observation)
-    if current.attempt > paths.attempt:  # the scheduler takes it for the next one, which has not begun
+    if current.attempt > paths.attempt:  # the scheduler means the next attempt, which has not begun
         paths = current
         if observation.ending:
             what = f"put back into the queue, once its previous attempt has ended ({observation.message})"
             observation = observation._replace(phase="queued", message=what)
     elif observation.phase == "ended" and observation.restarts < paths.attempt and _is_recent(paths.attempt_dir):
-        observation = Observation("queued", message="on its way back into the queue")  # what ended was the one before
+        observation = Observation("queued", message="on its way back into the queue")  # the former attempt ended
     settled = read_result(paths)
     if settled is not None:
         return settled
@@ -148,7 +150,7 @@ def fold_observation(
             if absent:
                 compute.end_remains(handle)
             else:
-                compute.cancel([handle])  # what started the agents may wait for ever for the lost one's end
+                compute.cancel([handle])  # the program that started the agents may wait for ever for the lost one
         if status.state != RunState.SUCCEEDED and observation.phase == "ended" and observation.reason is not None:
             from worldsize.service.runs.scheduler_record import keep_scheduler_record
 
@@ -166,12 +168,12 @@ def fold_observation(
 
 
 def _is_recent(directory: str) -> bool:
-    """Made, or begun to be used, a moment ago."""
+    """Return whether the directory was made or changed within the last `_REQUEUEING` seconds."""
     return time.time() - os.stat(directory).st_mtime < _REQUEUEING
 
 
 def _conclude(paths: RunPaths, plan: Plan, status: Status, record: RecordResult = record_result) -> Status:
-    """Add to the status what else is known of a failure, and write it down. Returns it."""
+    """Add what the batch script's log shows about a failure to the status, record the result, and return the status."""
     if os.path.exists(paths.batch_log):
         from worldsize.service.runs.start_failures import with_cause
 
@@ -200,8 +202,8 @@ def _facts(
 
 
 def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation: Observation) -> bool:
-    """Return whether nothing has been written for so long that nothing more is to come. Of a job that ended with 0 the
-    nodes have written records: they are waited for as long as a file server's caches may hide them."""
+    """Return whether nothing has been written for so long that no more records are expected. If a job ended with 0, its
+    nodes have written records, which are awaited for the time that a file server's caches may hide them."""
     newest = 0.0
     for path in (paths.root, paths.exit_dir, *(paths.events(node.node_rank) for node in plan.agents)):
         try:
@@ -219,8 +221,8 @@ def _is_settled(paths: RunPaths, plan: Plan, handle: Handle | None, observation:
 
 
 def _server_time(paths: RunPaths) -> float:
-    """Return the time by which the run's files are dated, which is not this machine's where a file server dates them;
-    this machine's where this process can write none of them."""
+    """Return the time on the clock that dates the run's files, which is the file server's and not this machine's where
+    a file server dates them. If this process can write none of the run's files, return this machine's time."""
     try:
         return file_server_time(paths.logs_dir) if is_own(paths) else time.time()
     except OSError:
@@ -228,9 +230,9 @@ def _server_time(paths: RunPaths) -> float:
 
 
 def _is_interrupted(paths: RunPaths, silent: float) -> bool:
-    """Return whether a run that nobody has submitted never will be. What was given to the compute right before its
-    giver died shows within a moment: a local run's conductor writes the handle; another's may be lost, and the run ends
-    alone."""
+    """Return whether a run without a handle will never be submitted. If the process died right after it had passed the
+    run to the compute, that shows within a moment: the conductor of a local run writes the handle. The handle of
+    another compute's run may be lost, and the run ends alone."""
     alive = is_being_prepared(paths)
     if alive is not False:
         return alive is None and silent > _PREPARING_LIMIT
@@ -247,7 +249,8 @@ def _has_begun(paths: RunPaths) -> bool:
 
 
 def damaged_status(paths: RunPaths, error: Exception) -> Status:
-    """Return the status of a run of which nothing more can be said, for that reason; it may go on all the same."""
+    """Return the LOST status of a run about which nothing more can be known because of `error`. The run itself may
+    still continue."""
     file = error.where if isinstance(error, DamagedRun) else None
     reason = f"{Reason.DAMAGED}: {os.path.relpath(file, paths.root)}" if file else Reason.DAMAGED
     what = str(error) if isinstance(error, NewerFormat) else f"its run directory is damaged: {error}"
@@ -269,11 +272,12 @@ def preparing_status(paths: RunPaths) -> Status:
 
 
 def observed_attempt(paths: RunPaths, observation: Observation) -> RunPaths:
-    """Return the paths of the attempt that the compute speaks of; `paths` are those of the latest that has begun: a
-    scheduler starts a run again after a preemption or a failed node.
+    """Return the paths of the attempt that the compute has observed. `paths` are those of the latest attempt that has
+    begun: a scheduler starts a run again after a preemption or a failed node.
 
-    Where restarts are no attempts, since only those count that an agent began, it is the next one when the native job
-    waits again, and when it was put back and started after the latest had begun.
+    Where restarts are not attempts, because only restarts in which an agent began are counted as attempts, the observed
+    attempt is the next one in two cases: the native job waits again, or it was requeued and started after the latest
+    attempt had begun.
     """
     if observation.counted:
         return RunPaths(paths.root, observation.restarts) if observation.restarts > paths.attempt else paths

@@ -1,4 +1,4 @@
-"""What was submitted at once, a run or an array of runs: how it is, its end, whose it is."""
+"""The base class of a run and an array of runs: status, waiting, cancelling, and ownership."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from worldsize.trust.directories import refuse_foreign
 
 
 class SubmittedRuns(ABC):
-    """A run, or an array of runs. Holds no state but its directory: every question reads it anew.
+    """A run, or an array of runs. It has no state of its own except its directory, which each call reads again.
 
-    What is asked of either is asked of both by the same names, and where it is a list, that of a run has one item:
+    Runs and arrays have methods of the same names. Where a method returns a list, that of a run has one item:
+
     common    what all runs have in common, such as a name and a compute; NotFound while they are being prepared
-    has_plan  whether that is there, and can be read
+    has_plan  whether that exists and can be read
     size      nodes and ranks of each run
     runs      each run
     summary   what a list shows of it
-    usage     what all used, where their compute counts that and they have ended; its `patience` seconds are for what
-              accounting has not noted yet
+    usage     what all used, if their compute counts that and they have ended; it waits up to `patience` seconds for
+              what accounting has not recorded yet
     """
 
     noun = ""  # "run" or "array"
@@ -39,7 +40,7 @@ class SubmittedRuns(ABC):
         self._foreign = None if self._own else foreign_reason(paths)
 
     def __repr__(self) -> str:
-        """One line: the id, and, where the files tell them, the state and the size. No compute is asked."""
+        """Return one line: the id and, where the files contain them, the state and the size. No compute is queried."""
         try:
             about = self._recorded_facts()
         except (WorldsizeError, OSError, *PARSE_ERRORS):
@@ -48,16 +49,17 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def _recorded_facts(self) -> list[str]:
-        """What its files tell of it, in words. WorldsizeError, OSError, PARSE_ERRORS where they tell nothing."""
+        """Return short texts about it from its files. Raise WorldsizeError, OSError or one of PARSE_ERRORS if they
+        cannot be used."""
 
     def _repr_html_(self) -> str | None:
-        """What notebooks show of it now; None where this installation is without that."""
+        """Return the HTML that notebooks show of it now; None if this installation is without the wing."""
         cards = find_provider("notebooks")
         return cards.html_of(self) if cards else None
 
     def _ipython_display_(self) -> None:
-        """IPython's own word for: show yourself. NotImplementedError, after which it shows the text, without the
-        wing."""
+        """Display it in a notebook; IPython calls this method. Raise NotImplementedError if this installation is
+        without the wing; IPython then shows the text."""
         cards = find_provider("notebooks")
         if cards is None:
             raise NotImplementedError
@@ -65,17 +67,17 @@ class SubmittedRuns(ABC):
 
     @property
     def id(self) -> str:
-        """What `open_run()` and the command line take for it."""
+        """The id that `open_run()` and the command line accept for it."""
         return self.paths.run_id
 
     @property
     def name(self) -> str:
-        """The id, under the name that Azure's jobs have for it; `common.name` is what people call it."""
+        """The id, under the name that Azure's jobs use for it. `common.name` is the name that people use."""
         return self.id
 
     @property
     def studio_url(self) -> None:
-        """None: no web page shows runs. `worldsize report` writes one."""
+        """Always None: no web page shows runs. `worldsize report` writes one."""
         return None
 
     @property
@@ -86,10 +88,10 @@ class SubmittedRuns(ABC):
     @property
     @abstractmethod
     def common(self) -> Plan | Array:
-        """What its runs have in common. NotFound while they are being prepared."""
+        """The data that its runs have in common. Raise NotFound while they are being prepared."""
 
     def has_plan(self) -> bool:
-        """Return whether what its runs have in common is there, and can be read."""
+        """Return whether the data that its runs have in common exists and can be read."""
         try:
             return bool(self.common)
         except WorldsizeError:
@@ -97,40 +99,40 @@ class SubmittedRuns(ABC):
 
     @abstractmethod
     def statuses(self, idle: IdleCallback | None = None) -> list[Status]:
-        """Return the status of each run now, from one query of their compute, during which `idle` is called; a final
-        one is settled."""
+        """Return the status of each run now, from one query of their compute, during which `idle` is called. A final
+        status is settled."""
 
     @abstractmethod
     def overall(self, statuses: Sequence[Status]) -> Status:
-        """Return the status of all as one: final once all are, and then as bad as the worst."""
+        """Return one status for all: final once all are final, and then as bad as the worst."""
 
     @abstractmethod
     def pause(self, statuses: Sequence[Status], age: float | None, took: float = 0.0) -> float:
-        """Seconds until they should be looked at again, where they are so since `age` seconds (None: it was the first
-        look), and the look `took` some."""
+        """Return the seconds until the next look. The statuses have been the same for `age` seconds (None after the
+        first look), and the last look took `took` seconds."""
 
     def is_near_end(self) -> bool:
-        """Return whether a look is worth its price, since the end may be seen at any moment."""
+        """Return whether more frequent looks are worth their cost, since the end may be found at any moment."""
         return False
 
     def recorded_statuses(self) -> list[Status] | None:
-        """Return the end that every node has left a record of, whatever the compute may say; None where it may know
-        better."""
+        """Return the end that the nodes' records show, independently of the compute; None if there is no such end, or
+        the compute may know better."""
         return None
 
-    def wait_for_notify(self) -> None:  # noqa: B027  an array has none
-        """Wait for the command of `notify`, where nothing else does."""
+    def wait_for_notify(self) -> None:  # noqa: B027  an array has no such command
+        """Wait for the command of `notify` if no other process does."""
 
     def end_after_deletion(self) -> None:
-        """End what was known before its directory was deleted."""
+        """End a run or array that was opened before its directory was deleted."""
         self.end_remains()
 
     @abstractmethod
     def end_remains(self) -> int:
-        """End at once what is left of those of this user's own that are final; how many jobs or processes that were."""
+        """End at once what is left of this user's own final runs; return the number of jobs or processes."""
 
     def look(self) -> Status:
-        """Return the status of all as one, now."""
+        """Return one status for all runs now."""
         return self.overall(self.statuses())
 
     @property
@@ -140,11 +142,12 @@ class SubmittedRuns(ABC):
 
     @property
     def is_own(self) -> bool:
-        """Whether it was there when it was looked at first, and this user's own."""
+        """True if its directory existed when it was opened and belongs to this user."""
         return self._own
 
     def refuse_foreign(self, verb: str) -> None:
-        """UsageError for what lies in another user's directory: what it says would be done in this user's name."""
+        """Raise UsageError if the directory is another user's: what its files contain would be executed in this user's
+        name."""
         refuse_foreign(self.paths.root, None if self._own else danger_of_run(self.paths), verb)
 
     def follow(
@@ -154,19 +157,22 @@ class SubmittedRuns(ABC):
         tell: Callable[[Status], None] | None = None,
         seen: Callable[[list[Status]], object] = lambda _: None,
     ) -> list[Status]:
-        """Call `show`, which says whether something was new, until all is final or `timeout` seconds are over.
+        """Call `show`, which returns whether something was new, until all runs are final or `timeout` seconds are over.
+        Return the last statuses.
 
-        `tell` gets the status once for each reason why nothing happens: what it waits for, a compute that is away.
-        `seen` gets what each look has found, and may end it all by something true.
+        `tell` is called with the status once for each reason why nothing happens: what the run waits for, or a compute
+        that is unreachable. `seen` is called with the statuses of each look, and ends the following by returning a true
+        value.
 
-        A final run is noticed within 2 % of the time that it has been silent, at most 0.1 s.
+        A final run is noticed within 2 % of the time for which it has been silent, and within 0.1 s at most.
         """
         from worldsize.service.runs.follow import Follower
 
         return Follower(self, show, timeout, tell, seen).follow_to_end()
 
     def wait(self, timeout: float | None = None, check: bool = False) -> str:
-        """Return the final state. TimeoutError after `timeout` seconds; with `check`, RunFailed unless it SUCCEEDED."""
+        """Wait for the end and return the final state. Raise TimeoutError after `timeout` seconds; with `check`, raise
+        RunFailed unless the state is SUCCEEDED."""
         status = self.overall(self.follow(timeout=timeout))
         if not status.final:
             raise TimeoutError(f"{self.noun} {self.id} is still {status.state} after {timeout or 0:g} s")
@@ -175,10 +181,10 @@ class SubmittedRuns(ABC):
         return status.state
 
     def cancel(self, now: bool = False) -> Status:
-        """Ask for the end of all; does not wait for it. `now`: KILL without grace. Of what has ended: `end_remains`.
-        The state before.
+        """Request the end of all runs without waiting for it; return the status before. `now` sends KILL without a
+        grace period. If all have ended, only end what remains, as `end_remains` does.
 
-        Raises what the compute has against it; all goes on then. UsageError for what is another user's.
+        Raise the compute's error if it cannot cancel; the runs then continue. Raise UsageError for another user's runs.
         """
         refuse_foreign(self.paths.root, self._foreign, "cancel")
         status = self.look()
@@ -189,7 +195,8 @@ class SubmittedRuns(ABC):
         return status
 
     def ask_to_end(self, now: bool = False) -> None:
-        """`cancel`, for whoever has just looked and found it going on."""
+        """Request the end as `cancel` does, without a look before. For callers that have just found that the runs have
+        not ended."""
         self.refuse_foreign("cancel")
         from worldsize.service.runs.settle import request_end
 
@@ -200,5 +207,6 @@ class SubmittedRuns(ABC):
 
 
 def size_text(nodes: int, ranks: int) -> str:
-    """Nodes and ranks as `-w` takes them, "2x4"; in words where the nodes have not equally many."""
+    """Return the nodes and ranks in the form that `-w` accepts, "2x4", or in words if the ranks do not divide evenly
+    over the nodes."""
     return f"{nodes}x{ranks // nodes}" if ranks % nodes == 0 else f"{nodes} nodes, {ranks} ranks"

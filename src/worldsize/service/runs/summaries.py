@@ -1,4 +1,4 @@
-"""Summaries for `list`: of runs and arrays that have no result yet, for which each scheduler is asked once, and of the
+"""Summaries for `list`: of runs and arrays that have no result yet, with one query of each scheduler, and of the
 elements of arrays."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) -> list[Summary]:
-    """Return the summary of each run and array, from one query of each compute. A damaged one hides no other."""
+    """Return the summary of each run and array, from one query of each compute. A damaged run does not hide the
+    others."""
     found = [open_runs(paths, environ) for paths in all_paths]
     runs = [each for each in found if isinstance(each, Run)]
     looked = {id(run): [status] for run, status in zip(runs, _statuses(runs), strict=True)}
@@ -33,7 +34,8 @@ def live_summaries(all_paths: Sequence[RunPaths], environ: Mapping[str, str]) ->
 
 
 def _statuses(runs: Sequence[Run]) -> list[Status]:
-    """Return the status of each. A compute that cannot be asked leaves its runs as their directories tell them."""
+    """Return the status of each run. If a compute cannot be queried, the status of its runs comes from their
+    directories."""
     groups: dict[tuple[str, ...], list[tuple[Run, Handle]]] = {}
     for run in runs:
         handle = _handle(run)
@@ -47,24 +49,25 @@ def _statuses(runs: Sequence[Run]) -> list[Status]:
 
 
 def _refresh_status(run: Run, seen: Observation | None) -> Status:
-    """Return the status of one run now. What is wrong with a run is said in its own status, and hides no other run."""
+    """Return the status of one run now. An error of the run is reported in its own status, and does not hide other
+    runs."""
     try:
         try:
             return run.look(seen)
-        except ConfigError as error:  # its compute cannot be used here, which damages no run
+        except ConfigError as error:  # its compute cannot be used here, but the run is not damaged
             return unasked_status(run.paths, run.plan, error.what)
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
         return damaged_status(run.paths, error)
 
 
 def _scheduler_key(run: Run, handle: Handle) -> tuple[str, ...]:
-    """What identifies the scheduler that is asked for the run: another head node, or account, knows nothing of it. For
-    somebody else's run no scheduler that wants a password may be asked."""
+    """Return the key of the scheduler that is queried for the run. Another head node or account does not know the run.
+    Another user's run has a separate key, since no scheduler that requires a password may be queried for it."""
     return handle["type"], str(run.is_own), *(str(handle.get(key)) for key in ("url", "user", "as_user"))
 
 
 def _handle(run: Run) -> Handle | None:
-    """Return the run's handle. None where there is none, or none that can be used: `Run.look` says so."""
+    """Return the run's handle; None if there is none, or it cannot be used. `Run.look` reports the error."""
     try:
         handle = run.native()
         return handle if handle is not None and run.has_plan() and isinstance(handle["type"], str) else None
@@ -73,12 +76,12 @@ def _handle(run: Run) -> Handle | None:
 
 
 def _observe(group: Sequence[tuple[Run, Handle]]) -> dict[str, Observation]:
-    """What the compute says of the runs of one scheduler, by run id; nothing where it cannot be asked for all
-    together."""
+    """Return the compute's observations of the runs of one scheduler, by run id. The mapping is empty if it cannot be
+    queried for all of them together."""
     try:
         found = group[0][0].compute.observe([handle for _, handle in group])
     except (WorldsizeError, *PARSE_ERRORS):
-        return {}  # one by one, then: each says what is wrong with it
+        return {}  # they are then queried one by one, and each reports its own error
     return {run.id: observation for (run, _), observation in zip(group, found, strict=True)}
 
 
@@ -101,7 +104,7 @@ def _bare_summary(paths: RunPaths, now: Status) -> Summary:
 
 
 def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Mapping[str, str]) -> Iterator[Summary]:
-    """Yield the summaries, with those of its elements in place of each array's."""
+    """Yield the summaries, with each array's summary replaced by those of its elements."""
     for each in summaries:
         if not each.states:
             yield each
@@ -114,7 +117,7 @@ def with_element_summaries(summaries: Sequence[Summary], home: str, environ: Map
 
 
 def element_summaries(runs: Run | RunArray) -> list[Summary]:
-    """Return the summary of each element of an array; the one of a run."""
+    """Return the summary of each element of an array, or the one summary of a run."""
     if isinstance(runs, Run):
         return live_summaries([runs.paths], runs.environ)
     return [

@@ -1,4 +1,5 @@
-"""Whether the nodes and the script of a job are checked before its ranks start; what is looked at is the wing's."""
+"""The decision whether the nodes and the script of a job are checked before its ranks start. The checks themselves
+belong to the wing."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from worldsize.service.submission.plain_script import plain_script
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
-    """`plan` with what its agents check before they start ranks; as it is where they check nothing, and where this
-    installation is without the wing."""
+    """Return `plan` with the checks that its agents make before they start ranks. It is returned unchanged if they
+    check nothing, or if this installation is without the wing."""
     if not _are_nodes_checked(plan, request, facts):
         return plan
-    from worldsize.service.providers import find_provider  # few runs need it
+    from worldsize.service.providers import find_provider  # few runs need this module
 
     checks = find_provider("checks")
     if checks is None:
@@ -24,8 +25,8 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 
 
 def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFacts) -> bool:
-    """Return whether the agents have something to check: asked for, or by itself on several real nodes and on real
-    GPUs."""
+    """Return whether the agents check the nodes: as requested, else by default on several real nodes and where GPUs are
+    real."""
     if request.check is not None:
         return bool(request.check)
     if plan.batch is not None or plan.rehearsal is not None or request.config.computes[plan.compute].check is False:
@@ -35,8 +36,8 @@ def _are_nodes_checked(plan: Plan, request: SubmissionRequest, facts: ComputeFac
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
-    """What is wrong with the job's Python script, as far as its text shows it; nothing for a single rank that starts no
-    others by torchrun's `--nproc_per_node`."""
+    """Return the problems of the job's Python script that its text shows. There are none for a single rank, unless
+    torchrun's `--nproc_per_node` starts further ones, nor where checks are switched off."""
     if (plan.world_size == 1 and "--nproc" not in job.command) or ".py" not in job.command:
         return []
     if request.check is not None or plan.batch is not None:

@@ -1,4 +1,4 @@
-"""What a run waits for: `--after RUN`, as a compute needs it."""
+"""The runs that a run waits for (`--after RUN`), in the form that a compute needs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from worldsize.state.records import RunState
 def find_dependencies(
     found: Sequence[RunPaths], environ: Mapping[str, str], any_end: bool = False
 ) -> tuple[RunDependency, ...]:
-    """For each run or array in `found` that has not ended. Those that have ended as they should are waited for by
-    nobody. Raises UsageError for one that has not, and for one that no compute has yet."""
+    """Return a dependency for each run or array in `found` that has not ended. Those that have already succeeded are
+    left out. Raise UsageError for one that has ended without success, unless `any_end`, and for one that has not been
+    submitted."""
     after = [_dependency_on(paths, environ, any_end) for paths in found]
     return tuple(each for each in after if each.roots)
 
@@ -40,7 +41,7 @@ def _dependency_on(paths: RunPaths, environ: Mapping[str, str], any_end: bool) -
 
 
 def check_dependencies(request: SubmissionRequest, planned: PlannedJob) -> None:
-    """Raises UsageError for what the run's compute cannot wait for."""
+    """Raise UsageError if the run's compute cannot wait for one of the dependencies."""
     kind = request.config.computes[planned.plan.compute].type
     able = "after" in planned.compute.capabilities
     for after in request.after:

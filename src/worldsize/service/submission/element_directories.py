@@ -1,6 +1,7 @@
-"""The runs of an array in its directory: a small directory for each.
+"""The directories of an array's runs, inside the array's directory: a small directory for each run.
 
-What an element's directory lacks, its agent links from the array's when it starts (agent/startup/array_element.py).
+Files that an element's directory lacks are linked from the array's by its agent when it starts
+(agent/startup/array_element.py).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from worldsize.trust.secrets import mask_tree, mask_values
 def write_elements(
     rendered: Submission, planned: PlannedJob, paths: RunPaths, secrets: Collection[str], progress: Progress
 ) -> list[Submission]:
-    """Write the directory of each element. Returns each one's part of the submission. `secrets` are texts to mask in
-    addition to the secrets of the plans."""
+    """Write the directory of each element. Return the submission of each one. `secrets` are texts to mask in addition
+    to the secrets of the plans."""
     submissions: list[Submission] = []
     for number in range(len(planned.elements)):
         progress.step("elements", number, len(planned.elements))
@@ -38,7 +39,7 @@ def write_elements(
 
 
 def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """Return the plan of one of the runs of an array, which lies in `paths`."""
+    """Return the plan of one run of an array, whose directory is `paths`."""
     plan = with_local_variables(plan_in_directory(planned, element, paths))
     assert plan.array is not None
     options = plan.options
@@ -49,7 +50,7 @@ def element_plan(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
 
 
 def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) -> None:
-    """Write array.json, by which an array is complete."""
+    """Write array.json. An array is complete once this file exists."""
     plan = planned.plan
     hidden = [*plan_secret_values(plan), *secrets]
     varied = planned.elements if planned.elements[0] else ()
@@ -65,7 +66,8 @@ def write_array(planned: PlannedJob, paths: RunPaths, secrets: Collection[str]) 
 def _write_element(
     submission: Submission, planned: PlannedJob, array: RunPaths, secrets: Collection[str], equal_job: str | None
 ) -> None:
-    """Write the files of one element. `equal_job` is the job.yml of a former element, equal where nothing varies."""
+    """Write the files of one element. `equal_job` is the job.yml of a former element, which is equal if nothing varies;
+    None for the first element."""
     plan, paths = submission.plan, submission.paths
     mode = 0o777 & ~plan.umask
     os.mkdir(paths.root, mode)
@@ -91,6 +93,6 @@ def _write_element(
 
 
 def _write(path: str, text: str, mode: int) -> None:
-    """Write a new file. No reader knows its directory yet, so that none sees half of it."""
+    """Write a new file. No reader knows its directory yet, so none can see a half-written file."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
         file.write(text.encode("utf-8", "surrogateescape"))

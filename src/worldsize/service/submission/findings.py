@@ -1,4 +1,4 @@
-"""What preflight has found, in words, and as one error."""
+"""Findings of preflight checks, as text and as one error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from worldsize.errors import PreflightError
 
 
 def format_notice(notice: CheckResult) -> str:
-    """Return a finding in one line: where, what, and in brackets what to do."""
+    """Return a finding in one line: the place, the problem, and the hint in brackets."""
     text = f"{notice.where}: {notice.what}" if notice.where else notice.what
     return f"{text} ({notice.hint})" if notice.hint else text
 
 
 def problems_error(errors: Sequence[CheckResult]) -> PreflightError:
-    """One error that tells all of `errors`, of which there is at least one; it has them as `findings`, too."""
+    """Return one error that lists all of `errors`, which must not be empty. Its attribute `findings` contains them."""
     first = errors[0]
     problem = PreflightError(first.what, first.where, first.hint)
     if len(errors) > 1:

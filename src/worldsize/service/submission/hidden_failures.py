@@ -1,4 +1,4 @@
-"""Programs of a command whose failure its shell does not tell: before a pipe, or in the background."""
+"""Detection of programs in a command whose failure the shell does not report: before a pipe, or in the background."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _SUBSTITUTION = (r"\$\([^()]*\)|`[^`]*`|[<>]\([^()]*\)", "_")
 _WITHOUT_SIGNS = (
     (r"\\\n", " "),
     (r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", "_"),
-    *[_SUBSTITUTION] * 10,  # one in another
+    *[_SUBSTITUTION] * 10,  # for nested ones
     (r"(?<!\S)#.*", ""),
     (r"[0-9]*[<>]+[&|]?|&>+", " "),
 )
-"""What is taken out of a command so that only the signs are left that end programs: where lines go on, quotations,
-substitutions, comments, redirections."""
+"""Patterns that are replaced in a command, so that the only signs left are those that end programs: continued lines,
+quotations, substitutions, comments, redirections."""
 
 _PROGRAM = r"([^|&;()\n]+)(\|\|?|&&?|[;()\n]|$)"
-"""The words of one, and the sign that ends it."""
+"""Pattern of the words of one program and the sign that ends it."""
 
 _TRAINING_PROGRAM = r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun|.*\.(py|sh)"
 
 
 def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Notices about programs whose failure is hidden. There is none for a program that only might train, nor where the
-    command handles failures itself."""
+    """Return notices about programs whose failure is hidden. There is none for a program that does not look like
+    training, nor where the command handles failures itself."""
     if job.argv or job.batch_script is not None or re.search(_HANDLED_BY_COMMAND, job.command):
         return []
     hidden = dict(_hidden_programs(job.command))
@@ -47,7 +47,7 @@ def hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _hidden_programs(command: str) -> Iterator[tuple[str, str]]:
-    """Yield each program that seems to train, with the sign, | or &, that hides its exit code."""
+    """Yield the sign, | or &, that hides an exit code, with the program, for each program that seems to train."""
     for pattern, text in _WITHOUT_SIGNS:
         command = re.sub(pattern, text, command)
     if "'" in command or '"' in command:

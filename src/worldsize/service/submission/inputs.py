@@ -1,4 +1,4 @@
-"""The data that a job names, and where its ranks find it."""
+"""The data inputs of a job, and the paths at which its ranks find them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def data_directory(config: Config, compute: str) -> str:
-    """Where fetched data of this user lies for a compute: where its nodes see it. StorageError where somebody else
-    could change it."""
+    """Return the directory for fetched data of this user that the nodes of a compute can read. Raise StorageError if
+    another user could change it."""
     settings = config.computes[compute]
     return shared_directory(config, settings, settings.data_dir, "data")
 
@@ -29,7 +29,8 @@ def data_directory(config: Config, compute: str) -> str:
 def locate_inputs(
     job: Job, fetched: Mapping[str, FetchedData], settings: ComputeSettings, facts: ComputeFacts
 ) -> tuple[dict[str, str], NodeDiskPlan | None]:
-    """Where the ranks find inputs that are not read at their own paths, by name; and what the nodes do for them."""
+    """Return the paths, by input name, of inputs that are not read at their own paths, and the plan of what the nodes
+    do for them; None in place of the plan if they do nothing."""
     paths: dict[str, str] = {}
     copies: list[InputCopy] = []
     read_only: list[str] = []
@@ -51,13 +52,13 @@ def locate_inputs(
 
 
 def may_copy_inputs(job: Job, settings: ComputeSettings, facts: ComputeFacts) -> bool:
-    """Not where the nodes are this machine, unless it has a disk named for it; and never for a batch script, whose own
-    `srun` starts its ranks."""
+    """Return whether nodes may copy inputs to their own disks. False if the nodes are this machine, unless a disk is
+    configured for it, and always for a batch script, whose own `srun` starts its ranks."""
     return job.batch_script is None and bool(settings.local_dir or not facts.shared_host)
 
 
 def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
-    """Return the job with the data of these inputs where its ranks find it."""
+    """Return the job with the paths of these inputs replaced by those at which its ranks find the data."""
     if not paths:
         return job
     inputs = {
@@ -68,7 +69,7 @@ def with_input_paths(job: Job, paths: Mapping[str, str]) -> Job:
 
 
 def with_hosted_places(job: Job) -> Job:
-    """Return the job with marks in place of its data and its outputs, whose places a service decides."""
+    """Return the job with marks in place of the paths of its data and its outputs, which a service decides."""
     return job._replace(
         inputs={
             name: value._replace(path=place_mark("inputs", name)) if isinstance(value, Input) and value.path else value
@@ -79,8 +80,8 @@ def with_hosted_places(job: Job) -> Job:
 
 
 def with_mapped_data(job: Job, config: Config) -> Job:
-    """`job` with what `[azure.data]` says in place of references to Azure's data. ConfigError where this installation
-    is without the wing."""
+    """Return `job` with references to Azure's data replaced as `[azure.data]` maps them. Raise ConfigError if this
+    installation is without the wing."""
     if not config.azure.get("data") or not (job.inputs or job.outputs):
         return job
     from worldsize.registry import load_module
@@ -90,7 +91,7 @@ def with_mapped_data(job: Job, config: Config) -> Job:
 
 
 def data_inputs(job: Job) -> Iterator[tuple[str, Input]]:
-    """Yield the inputs that are data, which have a path."""
+    """Yield the names and values of the inputs that are data, which means that they have a path."""
     for name, value in job.inputs.items():
         if isinstance(value, Input) and value.path:
             yield name, value

@@ -1,4 +1,4 @@
-"""Job + the compute's facts → Plan. Pure."""
+"""Computation of the plan from a job and the facts about its compute. Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from worldsize.service.submission.rank_packages import packages_of
 from worldsize.trust.secrets import mask_argv, mask_text
 
 _PROGRAMS = {"deepspeed": "wings.deepspeed.distribution"}
-"""Programs of commands that start a node's ranks themselves: modules with `with_launcher(arrangement, command, argv,
-gpus_per_node)`, which returns the arrangement for such a command."""
+"""The programs of commands that start a node's ranks themselves, with their modules. Each module has a function
+`with_launcher(arrangement, command, argv, gpus_per_node)`, which returns the arrangement for such a command."""
 
 
 def make_plan(
@@ -41,8 +41,8 @@ def make_plan(
     path: tuple[str, ...],
     umask: int | None = None,
 ) -> Plan:
-    """`umask` is that of the shell that submits. Raises PlanError where the job and the compute do not fit, JobError
-    for an expression that names nothing."""
+    """Return the plan of the job on the compute. `umask` is that of the shell that submits. Raise PlanError if the job
+    and the compute do not fit, JobError if an expression names nothing."""
     distribution = job.distribution or PlainDistribution()
     arrangement = _arrangement(job, distribution, facts)
     nodes = arrangement.nodes
@@ -96,14 +96,14 @@ def make_plan(
 
 
 def _ranks_umask(job: Job, umask: int | None) -> int | None:
-    """Return the ranks' umask: the user's; with `share: group` one that lets the group read what the ranks make, and
-    nobody else write to it."""
+    """Return the umask of the ranks. It is the user's. With `share: group` it is changed so that the group can read
+    what the ranks make, and only the user can write to it."""
     return umask & ~0o050 | 0o022 if umask is not None and job.share == "group" else umask
 
 
 def _rehearsal(job: Job) -> Rehearsal | None:
-    """How the job is rehearsed; None for no rehearsal. What the job itself names by path is meant to be seen by all
-    nodes."""
+    """Return how the job is rehearsed; None if it is not. Absolute paths that the job itself names are taken to be
+    visible to all nodes."""
     if job.virtual_gpus is None:
         return None
     named = [
@@ -114,15 +114,15 @@ def _rehearsal(job: Job) -> Rehearsal | None:
 
 
 def with_run_directory(plan: Plan, job: Job, paths: RunPaths, mapped: Mapped = ()) -> Plan:
-    """`plan` in the run directory `paths`, for a job that differs in its inputs alone."""
+    """Return `plan` with the run directory `paths`, for a job that differs only in its inputs."""
     secrets = {name: plan.environment[name] for name in job.secrets if name in plan.environment}
     environment = {**_environment(job, paths, mapped), **secrets}
     return plan._replace(run_id=paths.run_id, argv=_argv(job, paths, mapped), environment=environment)
 
 
 def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str, ...]) -> Plan:
-    """`plan` with the directories `path` first on PATH. Where there are other lines of setup, which may put another
-    `python` first, a line of setup does that."""
+    """Return `plan` with the directories `path` first on PATH. If there are setup lines, one of which may place another
+    `python` first, an additional setup line before them sets PATH instead."""
     setup = _setup_lines(job, facts)
     first = (f"export PATH={':'.join(map(shlex.quote, path))}:$PATH",) if path else ()
     lines = (*first, *setup) if setup and plan.batch is None else ()
@@ -130,7 +130,7 @@ def _with_search_path(plan: Plan, job: Job, facts: ComputeFacts, path: tuple[str
 
 
 def with_client_paths(job: Job, mapped: Mapped) -> Job:
-    """Return the job with all paths as this machine calls them, whichever of a shared directory's names it said."""
+    """Return the job with all paths as this machine names them, whichever name of a shared directory the job uses."""
 
     def renamed(value: Any) -> Any:
         path = getattr(value, "path", None)
@@ -144,8 +144,8 @@ def with_client_paths(job: Job, mapped: Mapped) -> Job:
 
 
 def _arrangement(job: Job, distribution: Distribution, facts: ComputeFacts) -> Arrangement:
-    """Return the arrangement that the distribution makes, unless the command is a launcher that starts a node's ranks
-    itself."""
+    """Return the arrangement of the distribution. It is changed if the command is a launcher that starts a node's ranks
+    itself, and for autotuning."""
     arrangement = distribution.arrange(job.resources.instance_count)
     for program, module in _PROGRAMS.items() if job.batch_script is None else ():
         if program in job.command and program_name(program, job.command, job.argv):
@@ -167,7 +167,8 @@ def _conventions(job: Job, arrangement: Arrangement) -> tuple[str, ...]:
 
 
 def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[str, ...]:
-    """Return the cluster's own variables, of the conventions that the job wants."""
+    """Return the cluster's own variables that belong to the conventions of the job; all if the job does not select
+    conventions."""
     if not conventions or not facts.kept:
         return facts.kept
     wanted = tuple(filter(None, map(convention_prefix, conventions)))
@@ -175,7 +176,8 @@ def _kept_variables(conventions: tuple[str, ...], facts: ComputeFacts) -> tuple[
 
 
 def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
-    """Return the command's words; as they are where the job has nothing that an expression could name."""
+    """Return the words of the command with their expressions resolved. The words are unchanged if the job has no inputs
+    and outputs that an expression could name."""
     if job.batch_script is not None:
         from worldsize.service.submission.batch_script import script_submission
 
@@ -188,8 +190,8 @@ def _argv(job: Job, paths: RunPaths, mapped: Mapped) -> tuple[str, ...]:
 
 
 def _environment(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Return the variables of the ranks. What the job asks for wins over what a shell left behind; a share of threads
-    that worldsize works out does not."""
+    """Return the variables of the ranks. Values that the job sets take precedence over those inherited from a shell; a
+    number of threads that worldsize computes does not."""
     threads = {"OMP_NUM_THREADS": str(job.threads)} if job.threads else {}
     return {**threads, **_values(job, paths, mapped), **_variables(job, paths, mapped)}
 
@@ -234,7 +236,8 @@ def _is_absent(value: object) -> bool:
 
 
 def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
-    """Return every input's exact value and every output's path, by its name and by its name in capitals."""
+    """Return every input's exact value and every output's path, by its name and by its name in capitals, as
+    variables."""
     values: Mapping[str, str] = {
         **{"INPUT_" + name: text for name, text in _inputs(job, mapped).items()},
         **{"OUTPUT_" + name: path for name, path in _outputs(job, paths, mapped).items()},
@@ -244,8 +247,8 @@ def _values(job: Job, paths: RunPaths, mapped: Mapped) -> dict[str, str]:
 
 
 def _name(job: Job) -> str:
-    """Return the name of the script, else of the program. Words are masked before they are cut: a part of a secret has
-    no shape that masking recognises."""
+    """Return a name for the run: that of the script, else of the program. Words are masked before the name is cut,
+    since masking does not recognise a part of a secret."""
     words = mask_argv(job.argv) if job.argv else mask_text(job.command).split()
     program = next((word for word in words if not ("=" in word and re.match(r"\w+=", word))), "run")
     script = next((word for word in words if word.endswith((".py", ".sh"))), program)
@@ -253,8 +256,9 @@ def _name(job: Job) -> str:
 
 
 def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int | None:
-    """Threads of each rank: the job's; else the cores of a shared host over all its ranks; else None, and each node
-    shares out its own."""
+    """Return the number of threads of each rank: the job's, else the cores of a shared host divided by the number of
+    all ranks (of other hosts, by the number of ranks on a node). None if the cores are unknown: each node divides its
+    own then."""
     if job.threads:
         return job.threads
     if facts.cores_per_node is None:
@@ -265,8 +269,9 @@ def _threads(job: Job, facts: ComputeFacts, nodes: tuple[NodePlan, ...]) -> int 
 
 
 def _bind(job: Job, facts: ComputeFacts) -> str:
-    """How ranks are bound to CPUs: not at all on a machine that other runs share, where two runs would land on the same
-    cores, since the kernel balances better. A node that is the run's alone knows best which CPUs it was given."""
+    """Return how ranks are bound to CPUs. They are not bound on a machine that is shared with other runs: two runs
+    would be bound to the same cores, and the kernel balances better. Otherwise the node binds them, since it knows
+    which CPUs it was given."""
     return "none" if job.bind == "none" or facts.shared_host else "node"
 
 

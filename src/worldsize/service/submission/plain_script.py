@@ -1,5 +1,5 @@
-"""Scripts that import the standard library alone: told by a look at their imports, without the modules that read
-scripts, whose load takes as long as the start of two ranks."""
+"""Recognition of scripts that import only the standard library. Their imports are read without the modules that parse
+scripts, which take as much time to load as the start of two ranks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator, Sequence
 
 MOST_BYTES = 1 << 19
-"""To parse as much takes a second."""
+"""Bytes of the largest source that is parsed, which takes a second."""
 
 _MOST_PLAIN_BYTES = 1 << 16
 _PLAIN_PUNCTUATION = " -_./=,:+%@"
-"""What stands between letters and digits in a command that no shell reads otherwise than word by word."""
+"""The characters, in addition to letters and digits, of a command that every shell merely splits into words."""
 
 
 def plain_script(code_dir: str, argv: Sequence[str]) -> str:
-    """Return the script of a command `python SCRIPT …`, where it is of the code and imports the standard library alone:
-    there is nothing to check of it, and nothing to import before it. "" for another one, and in doubt."""
+    """Return the script of a command `python SCRIPT …` if it is a file of the code and imports only the standard
+    library, so that it needs no checks and has no imports to preload. "" for any other command, and in doubt."""
     argv = _words(argv)
     if len(argv) < 2 or os.path.basename(argv[0]).rstrip("0123456789.") != "python" or not argv[1].endswith(".py"):
         return ""
@@ -29,20 +29,21 @@ def plain_script(code_dir: str, argv: Sequence[str]) -> str:
             return ""
         names = set(_import_names(source.decode()))
         own = {name.partition(".")[0] for folder in (code_dir, os.path.dirname(script)) for name in os.listdir(folder)}
-    except (OSError, ValueError):  # ValueError: a name with a NUL, no text, or an import that is no line of its own
+    except (OSError, ValueError):  # ValueError: a name with a NUL, not text, or an import that is not on its own line
         return ""
     return argv[1] if names <= sys.stdlib_module_names and not names & own else ""
 
 
 def _words(argv: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command, those of a plain line for a shell too."""
+    """Return the words of a command. A plain line for `bash -c` is split into its words."""
     line = argv[2] if len(argv) == 3 and tuple(argv[:2]) == ("bash", "-c") else ""
     is_plain = all(each in _PLAIN_PUNCTUATION or (each.isascii() and each.isalnum()) for each in line)
     return line.split() if line and is_plain else argv
 
 
 def _import_names(source: str) -> Iterator[str]:
-    """Yield the top-level modules of all imports. ValueError where a line with that word is another."""
+    """Yield the top-level module of each import. Raise ValueError if a line contains "import" and is not a simple
+    import."""
     for line in source.splitlines():
         if "import" not in line:
             continue
@@ -55,7 +56,7 @@ def _import_names(source: str) -> Iterator[str]:
 
 
 def read_source(path: str, root: str) -> bytes | None:
-    """Return a file's bytes; None where it is no plain file inside `root`, too large, or cannot be read."""
+    """Return the bytes of a file; None if it is not a regular file inside `root`, is too large, or cannot be read."""
     real = os.path.realpath(path)
     if not real.startswith(root.rstrip(os.sep) + os.sep):
         return None

@@ -1,5 +1,5 @@
-"""What a plan has beside its nodes and ranks: what people sort runs by, services, secrets, metrics, who is told of the
-run, and how its ranks start."""
+"""Parts of a plan in addition to its nodes and ranks: labels, services, secrets, metrics, notification, and the way in
+which its ranks start."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from worldsize.trust.secrets import mask_tree, mask_values
 
 
 def labels_of(job: Job) -> dict[str, Any]:
-    """Return the labels that `job` gives, for its plan; secrets in them are masked."""
+    """Return the labels that `job` sets, for its plan, with secrets in them masked."""
     said = {"experiment_name": job.experiment_name, "description": job.description, "tags": dict(job.tags)}
     return {name: mask_tree(value, sparing=True) for name, value in said.items() if value}
 
 
 def service_plans(job: Job) -> Mapping[str, Mapping[str, Any]]:
-    """What the first node is to start, by name; nothing where this installation is without the wing."""
+    """Return the plans of the services that the first node starts, by name. The mapping is empty if this installation
+    is without the wing."""
     wing = find_module("wings.services.job") if job.services else None
     return wing.service_plans(job) if wing is not None else {}
 
 
 def service_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Notices about services that do not start; none where this installation is without the wing."""
+    """Return notices about services that do not start; none if this installation is without the wing."""
     wing = find_module("wings.services.job") if job.services else None
     return list(wing.notices(job, origins)) if wing is not None else []
 
 
 def with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
-    """`plan` with the variables that are secrets, and with none in its name and labels."""
+    """Return `plan` with the variables that are secrets, and with secrets masked in its name and labels."""
     if closed := rank_only_variables(job):
         plan = plan._replace(environment={**plan.environment, **named_secrets(job, environ)}, secrets=closed)
     values = plan_secret_values(plan)
@@ -46,15 +47,17 @@ def with_secrets(plan: Plan, job: Job, environ: Mapping[str, str]) -> Plan:
 
 
 def with_metrics(plan: Plan, config: Config) -> Plan:
-    """`plan` with metrics, unless its compute has `metrics = false` or this installation is without the wing. A batch
-    script, whose environment is its own, and a rehearsal, which measures nothing, have none."""
+    """Return `plan` with metrics enabled, unless its compute has `metrics = false` or this installation is without the
+    wing. Metrics are also disabled for a batch script, which has its own environment, and for a rehearsal, which
+    measures nothing."""
     if config.computes[plan.compute].metrics is False or plan.batch is not None or plan.rehearsal is not None:
         return plan
     return plan._replace(metrics=os.path.isfile(source_file("wings", "metrics", "agent", "sampler.py")))
 
 
 def with_notify(plan: Plan, job: Job, configured: str) -> Plan:
-    """`plan` with the command that is told of the run. ConfigError where this installation is without it."""
+    """Return `plan` with the command that is executed to notify of the run. Raise ConfigError if there is such a
+    command and this installation is without the wing."""
     command = (configured if job.notify is None else job.notify).strip()
     if command:
         from worldsize.service.providers import provider
@@ -64,7 +67,8 @@ def with_notify(plan: Plan, job: Job, configured: str) -> Plan:
 
 
 def with_start(plan: Plan, job: Job, facts: ComputeFacts, configured: tuple[str, ...], image: str | None) -> Plan:
-    """`plan` with the way in which its ranks start. `configured`: for a job that does not say."""
+    """Return `plan` with the way in which its ranks start. `configured` is the value of `preload` for a job that sets
+    none."""
     if max(len(node.ranks) for node in plan.nodes) < 2:
         return plan._replace(start=RankStart(reason="each node has one rank"))
     if not facts.agents:

@@ -1,4 +1,4 @@
-"""What would run: the job on its compute, planned and checked. Writes nothing."""
+"""Planning and checking of a job on its compute. Writes nothing."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 
 def plan_job(request: SubmissionRequest, created: float, former: PlannedJob | None = None) -> PlannedJob:
-    """What would run, in a directory that there is not yet, and what is to be said about it; writes nothing. `plan_at`
-    makes the plan of a directory. PreflightError with every problem at once; UsageError, PlanError for what is no plan.
+    """Return the job as planned in a directory that does not exist yet, with notices about it. Writes nothing.
+    `plan_at` makes the plan for a real directory. Raise PreflightError with all problems at once; UsageError or
+    PlanError if the job cannot be planned.
 
-    `former`: the same, before something was fetched or built; its compute is not asked again, and nothing checked.
+    `former` is the result of an earlier call, before something was fetched or built. If it is set, the compute is not
+    queried again, and nothing is checked.
     """
     try:
         return _plan_job(request, created, former)
@@ -75,7 +77,7 @@ def _plan_job(request: SubmissionRequest, created: float, former: PlannedJob | N
     if errors := [finding for finding in findings if finding.level == "error"]:
         _refuse(errors)
     loaded = None
-    if not (facts.shared_host or facts.mapped):  # nodes that are other machines, and call paths as this one does
+    if not (facts.shared_host or facts.mapped):  # the nodes are other machines, with the same paths as this one
         from worldsize.service.environments.loaded_paths import paths_of_environment
 
         loaded = paths_of_environment(plan, path, environment, found)
@@ -111,7 +113,8 @@ def _refuse(errors: list[CheckResult]) -> NoReturn:
 
 
 def _search(job: Job) -> Any:
-    """The Search of a job whose runs are trials; None of others. ConfigError where this installation is without it."""
+    """Return the Search of a job whose runs are trials; None for other jobs. Raise ConfigError if this installation is
+    without the wing."""
     if not has_search(job):
         return None
     from worldsize.service.providers import provider
@@ -122,7 +125,7 @@ def _search(job: Job) -> Any:
 def _with_provisions(
     plan: Plan, request: SubmissionRequest, job: Job, local: NodeDiskPlan | None, facts: ComputeFacts
 ) -> Plan:
-    """`plan` with what its nodes do for their inputs, and with what was staged."""
+    """Return `plan` with what its nodes do for their inputs, and with the variables for staged files."""
     if local is not None:
         plan = plan._replace(local=local._replace(archive=plan.local.archive if plan.local else None))
     offline = _is_offline(request, job, plan.compute)
@@ -135,7 +138,8 @@ def _with_provisions(
 
 
 def _require_providers(job: Job, plan: Plan) -> None:
-    """ConfigError where this installation lacks what stages, or what gets the nodes' disks ready."""
+    """Raise ConfigError if this installation is without the wing that stages files, or the one that prepares the nodes'
+    disks, and the job needs it."""
     from worldsize.service.providers import provider
 
     if job.stage:
@@ -145,7 +149,7 @@ def _require_providers(job: Job, plan: Plan) -> None:
 
 
 def plan_at(planned: PlannedJob, request: SubmissionRequest, paths: RunPaths) -> PlannedJob:
-    """Return the planned job in the directory `paths` of a run, or of an array."""
+    """Return the planned job with the directory `paths` of a run, or of an array."""
     plan, first = planned.plan, paths
     if plan.array is not None:
         first = _first_element(paths)
@@ -176,19 +180,19 @@ def _first_element(paths: RunPaths) -> RunPaths:
 
 
 def _not_checked(finding: CheckResult) -> CheckResult:
-    """Return the finding as a dry run tells it, which needs no cluster."""
+    """Return the finding as a notice that it was not checked here, for a dry run, which needs no cluster."""
     return finding._replace(level="notice", what=f"not checked here: {finding.what}")
 
 
 def planned_element_job(planned: PlannedJob, element: int) -> Job:
-    """Return the job of one of the runs."""
+    """Return the job of one element of the array, with its own input values."""
     values = {} if "search" in planned.plan.options else planned.elements[element]
     return planned.job._replace(inputs={**planned.job.inputs, **values}) if values else planned.job
 
 
 def secrets_of_elements(planned: PlannedJob) -> list[str]:
-    """Return the texts that are secrets in one of an array's runs, by an input that varies or by a variable that names
-    one: no file of any of them has any. [] of a run of its own."""
+    """Return the texts that are secrets in any run of an array, found in the inputs that vary and in secret variables
+    with expressions. The files of each of the runs contain none of them. An empty list for a single run."""
     if not planned.elements[0]:
         return []
     found = dict.fromkeys(varied_secrets(planned.elements))
@@ -199,7 +203,7 @@ def secrets_of_elements(planned: PlannedJob) -> list[str]:
 
 
 def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Plan:
-    """Return the plan with the paths of a run, of the `element` of an array, that lies in `paths`."""
+    """Return the plan of an `element` of an array, or of a single run, with the paths of its directory `paths`."""
     job = planned_element_job(planned, element)
     if planned.facts.hosted:
         from worldsize.service.submission.inputs import with_hosted_places
@@ -213,7 +217,8 @@ def plan_in_directory(planned: PlannedJob, element: int, paths: RunPaths) -> Pla
 
 
 def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
-    """What nodes are to look at: what is loaded anyway, and what the runs name, all of which have one script."""
+    """Return the paths that nodes check: those that are loaded in any case, and those that the runs name, all of which
+    have the same script. Paths that contain secrets are left out."""
     from worldsize.service.environments.loaded_paths import paths_named_in_plan, without_secrets
 
     named = dict.fromkeys(planned.loaded or ())
@@ -223,7 +228,8 @@ def _named_paths(planned: PlannedJob, paths: RunPaths) -> tuple[str, ...]:
 
 
 def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
-    """Return the planned job as the first of several runs, of which at most `at_once` run at the same time."""
+    """Return the planned job as the first of several runs, of which at most `at_once` run at the same time. A notice is
+    added if the compute starts all of them at once."""
     number, plan, facts = len(planned.elements), planned.plan, planned.facts
     at_once = at_once or _element_limit(plan, facts)
     notices = planned.notices
@@ -241,21 +247,22 @@ def _as_array(planned: PlannedJob, at_once: int | None) -> PlannedJob:
         )
         notices, at_once = (*notices, told), None
     plan = plan._replace(array=ArrayElement(0, number, "", at_once))
-    if facts.shared_host and plan.threads is not None and not planned.job.threads:  # its cores are shared by them, too
+    if facts.shared_host and plan.threads is not None and not planned.job.threads:  # the elements share its cores
         plan = plan._replace(threads=max(1, plan.threads // min(at_once or 1, number)))
     return planned._replace(plan=plan, notices=notices)
 
 
 def _element_limit(plan: Plan, facts: ComputeFacts) -> int | None:
-    """Return how many elements a machine has room for that has no scheduler: by its cores, and one that uses its
-    GPUs."""
+    """Return how many elements may run at once on a machine without a scheduler: as its cores allow, and one if it has
+    GPUs. None for nodes with a scheduler, and if the number of cores is unknown."""
     if not facts.shared_host or facts.cores_per_node is None:
         return None
     return 1 if plan.gpus else max(1, facts.cores_per_node // plan.world_size)
 
 
 def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Compute, ComputeFacts]:
-    """Return the compute's name, the job as it understands it, the compute, and what it tells of itself."""
+    """Return the compute's name, the job with the compute's settings and this machine's paths, the compute, and its
+    facts. Raise PlanError if the job has virtual GPUs and the compute is not local."""
     name = choose_compute(request.config, request.compute, job.compute)
     settings = request.config.computes[name]
     note_decision(f"compute: {name}, of type {settings.type}")
@@ -268,10 +275,10 @@ def _ask_compute(request: SubmissionRequest, job: Job) -> tuple[str, Job, Comput
             f"worldsize rehearse runs the job on this machine; without virtual_gpus it runs on {name}",
         )
     runs_dir = settings.own_runs_dir or os.path.join(request.config.home, "runs")
-    try:  # what is shown, to be submitted by hand, lies there as what is submitted does
+    try:  # a dry run's script, which users may submit by hand, uses this directory too
         require_shared_directory(os.path.abspath(runs_dir), make=False)
     except NotADirectoryError:
-        pass  # the run that is made there says so, and where the path comes from
+        pass  # creating the run reports this error, with the origin of the path
     facts = compute.facts(job)
     if request.config.azure.get("data") and not facts.hosted:
         from worldsize.service.submission.inputs import with_mapped_data
@@ -288,7 +295,7 @@ def _find_problems(
         found += azure_notices(request, job)
     if job.secrets:
         found += check_secrets(job, request.environ, request.origins)
-    if _is_offline(request, job, plan.compute) and request.check is None:  # a check has rows for that
+    if _is_offline(request, job, plan.compute) and request.check is None:  # a check reports that in rows of its own
         found += offline_findings(job, request.origins)
     return found + script_notices(request, job, plan, facts)
 
@@ -298,7 +305,7 @@ def _is_offline(request: SubmissionRequest, job: Job, compute: str) -> bool:
 
 
 def has_data_inputs(job: Job) -> bool:
-    """Return whether an input is more than a value."""
+    """Return whether an input is more than a plain value."""
     return any(isinstance(value, tuple) for value in job.inputs.values())
 
 
@@ -321,8 +328,8 @@ def _with_grace(job: Job, configured: float | None) -> Job:
 
 
 def _python_path(request: SubmissionRequest, compute: str, facts: ComputeFacts) -> tuple[str, ...]:
-    """Return the directories that decide what `python` means. On nodes that share no more than a directory with this
-    machine, only what is configured for them counts."""
+    """Return the directories on PATH that decide which program `python` is. On nodes that share only a directory with
+    this machine, it is the directory of the configured interpreter alone."""
     if not facts.mapped:
         return python_path(request.config, compute, request.environ, request.job.batch_script is not None)
     directory = os.path.dirname(facts.python)

@@ -1,4 +1,4 @@
-"""What is fetched here before a run is created: the data that it names, what it stages, and what it runs in."""
+"""Fetching and building before a run is created: the data that its job names, staged files, and its environment."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def provide(
     progress: Progress,
     start: Callable[[SubmissionRequest, Progress], RunPaths],
 ) -> tuple[SubmissionRequest, PlannedJob]:
-    """Build and fetch what the job needs. Returns the request and the plan with that; the job is planned once more
-    where anything was built or fetched. `start` starts runs that build. UsageError, WorldsizeError: what cannot be
-    had."""
+    """Build and fetch what the job needs. Return the request and the plan that use it. The job is planned again if
+    anything was built or fetched. `start` starts runs that build. Raise UsageError or WorldsizeError if something is
+    not available."""
     if planned.facts.hosted:
         return request, planned
     built = planned.environment is not None and not planned.environment.ready
@@ -36,7 +36,7 @@ def provide(
 
 
 def _needed(dry: PlannedJob) -> Iterator[str]:
-    """Yield the providers that have to fetch something, in order."""
+    """Yield the kinds of the providers that have to fetch something, in order."""
     if any(is_remote(value.path or "") or value.sha256 for _, value in data_inputs(dry.job)):
         yield "inputs"
     if dry.job.stage:

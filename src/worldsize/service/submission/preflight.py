@@ -1,4 +1,4 @@
-"""Everything that would go wrong with a run, found before anything is created."""
+"""Checks that find the problems of a run before anything is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTERPRETERS = ("python", "python3", "bash", "sh")
 
 
 def preflight(job: Job, plan: Plan, compute: Compute, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckResult]:
-    """Return all findings at once, errors first; `facts` are the compute's."""
+    """Return all findings at once, errors first. `facts` are the compute's."""
     found = [
         *_code(job, origins),
         *_includes(job, origins),
@@ -54,7 +54,7 @@ def _inputs(job: Job, origins: KeyOrigins, facts: ComputeFacts) -> list[CheckRes
 
 
 def offline_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """What would fail because the nodes reach no network."""
+    """Return the problems that the job would have because the nodes reach no network."""
     from worldsize.service.providers import find_provider
 
     checks = find_provider("checks")
@@ -73,8 +73,8 @@ def _with_origin(result: CheckResult, job: Job, origins: KeyOrigins) -> CheckRes
 
 
 def script_of_command(job: Job) -> str | None:
-    """Return the script that the command's first words name, relative to the code: `python -u train.py …` →
-    train.py."""
+    """Return the script that the first words of the command name, relative to the code: `python -u train.py …` gives
+    train.py. None if there is no such script."""
     words = list(job.argv)
     if not words:
         try:
@@ -131,7 +131,7 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
     if mapped and os.path.isabs(script):
         script = to_client_path(script, mapped)
         if not is_mapped(script, mapped):
-            return []  # of the nodes alone
+            return []  # a path on the nodes only
     if os.path.isabs(script):
         missing, looked = not os.path.exists(script), script
     elif _is_included(job, script):
@@ -149,8 +149,8 @@ def _script(job: Job, origins: KeyOrigins, mapped: tuple[tuple[str, str], ...]) 
 
 
 def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the error for a script that is there, but above or beside the code, of which alone a run has a
-    snapshot."""
+    """Return the error for a script that exists, but outside the code directory. A run has a snapshot of the code
+    only."""
     if os.path.isabs(script) or not job.code or not os.path.normpath(script).startswith(os.pardir + os.sep):
         return []
     path = os.path.normpath(os.path.join(job.code, script))
@@ -166,7 +166,7 @@ def _outside(job: Job, script: str, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def _environment_files(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the local files that a mapping of Azure's names."""
+    """Return an error for each missing local file that a mapping for Azure's `environment` names."""
     environment = job.environment
     named: dict[str, object] = {}
     if environment and not isinstance(environment, str):
@@ -200,8 +200,8 @@ def _hidden_failures(job: Job, origins: KeyOrigins) -> list[CheckResult]:
 
 
 def azure_notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
-    """Notices about what only Azure's service may honour, and what its names mean here; none where this installation is
-    without the wing."""
+    """Return notices about settings that only Azure's service may honour, and about the meaning of its names here; none
+    if this installation is without the wing."""
     keys = (job.properties, job.queue_settings, job.identity, job.parent_job_name, job.outputs)
     if not any((*keys, *job.resources[1:])) and not (job.compute or "").startswith("azureml:"):
         return []

@@ -1,4 +1,4 @@
-"""What would go wrong with a job's inputs, found before anything is fetched or created."""
+"""Checks that find the problems of a job's inputs before anything is fetched or created."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[CheckResult]:
-    """`hosted`: a service reads what is remote, and places what is here."""
+    """Return the problems of the job's inputs. With `hosted`, a service reads remote inputs and places local ones, so
+    that only local paths are checked."""
     found: list[CheckResult] = []
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None:
             continue
         kept = [] if is_remote(value.path) else list(_check_kept(name, value.path, origins))
         if kept:
-            found += [] if hosted else kept  # its service may be the one that keeps it
+            found += [] if hosted else kept  # the service of the run may be the one that keeps it
         elif hosted:
             found += [] if is_remote(value.path) else _check_local(name, value, value.path, origins)
         else:
@@ -38,7 +39,7 @@ def check_inputs(job: Job, origins: KeyOrigins, hosted: bool = False) -> list[Ch
 
 
 def _check_kept(name: str, path: str, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """Yield an error where the input is an output of a former run that a service keeps, and nobody has fetched."""
+    """Yield an error if the input is an output of a former run that a service keeps and that has not been fetched."""
     if f"{os.sep}outputs" not in path:
         return
     from worldsize.service.runs.kept_outputs import is_fetched, run_that_keeps
@@ -80,7 +81,9 @@ def _check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> li
 
 
 def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[CheckResult]:
-    """uri_folder is also what an input is that says no type: that alone is no mistake."""
+    """Return the finding for an input whose type does not match its data. An input without a type is a uri_folder, so
+    there is no finding if the job file does not set the type, and a notice if it cannot be known whether the type was
+    set."""
     key = f"inputs.{name}.type"
     if origins.lines and not origins.is_set(key):
         return []
@@ -89,7 +92,7 @@ def type_mismatch(name: str, what: str, hint: str, origins: KeyOrigins) -> list[
 
 
 def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[CheckResult]:
-    """Findings about data that is fetched: its checksum, and its size."""
+    """Yield findings about the checksum and the size limit of an input that is fetched."""
     at = origins.of(f"inputs.{name}.sha256")
     if value.sha256 is not None and not _SHA256.fullmatch(value.sha256):
         yield CheckResult("error", "is not a checksum of 64 hexadecimal digits", at, "sha256sum FILE prints it")

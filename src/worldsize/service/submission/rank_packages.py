@@ -1,7 +1,7 @@
-"""What a run's ranks find in their run directory: the exception hook, and packages that are loaded with torch.
+"""Modules for a run's ranks in their run directory: the exception hook, and packages that are loaded with torch.
 
-A package is the folder `inrank` of a wing. Its modules lie in the run as one package of `worldsize_inrank`, under the
-package's name; its files without a suffix are programs, which the ranks find first on PATH.
+A package is the folder `inrank` of a wing. In the run, its modules are one package of `worldsize_inrank`, under the
+package's name. Its files without a suffix are programs, which the ranks find first on PATH.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from worldsize.registry import missing_error, source_file
 from worldsize.trust.directories import make_directories
 
 _STACKS = "hangs"
-"""The package by which ranks write their stacks: in each run, where this installation has it."""
+"""The package by which ranks write their stacks. Each run has it if this installation has it."""
 
 _FORKS = "warm_start"
-"""The package of the process that a node's ranks are forked from: where the plan has such."""
+"""The package of the process that a node's ranks are forked from. Runs whose plan has such a process have it."""
 
 DEBUGGER = "debugger"
-"""The package that has a rank wait for a debugger."""
+"""The package that makes a rank wait for a debugger."""
 
 _WINGS = {
     "virtual_gpu": "rehearsal",
@@ -36,7 +36,7 @@ _WINGS = {
     _STACKS: "hangs",
     _FORKS: "warm_start",
 }
-"""By a package's name in a plan: the wing that holds it, which is also what to call it."""
+"""The wing that contains each package, by the package's name in a plan. Error messages use the wing's name."""
 
 HOOK = "inrank/sitecustomize.py"
 _PACKAGES_DIRECTORY = "inrank/worldsize_inrank"
@@ -53,16 +53,16 @@ _MLFLOW_FILES = {
         )
     ),
 }
-"""By this MLflow in a rank finds the store of its run, as it finds the plug-ins of any package. MLflow 2.9 looks for
-the file itself, in directories alone; programs that list packages stumble where METADATA is missing."""
+"""The files by which MLflow in a rank finds the store of its run, as it finds the plug-ins of any package. MLflow 2.9
+searches for the file itself, in directories only. Programs that list packages fail if METADATA is missing."""
 
 PROGRAMS = "inrank/bin"
-"""Where a run has worldsize's programs for its ranks."""
+"""The directory in a run that contains worldsize's programs for its ranks."""
 
 
 def packages_of(job: Job) -> tuple[str, ...]:
-    """Return the packages that the job asks for, in the order in which torch is changed, and the one that each run has.
-    ConfigError for one that is asked for and this installation is without."""
+    """Return the packages that the job requests, in the order in which they change torch, and the package that every
+    run has. Raise ConfigError if one is requested and this installation is without it."""
     asked = {"virtual_gpu": job.virtual_gpus, "data_parallel": job.data_parallel}
     found = tuple(name for name, value in asked.items() if value is not None)
     for name in found:
@@ -85,10 +85,10 @@ def _folder(package: str) -> str:
 
 
 def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the sources of the modules that ranks find in their run, by their names there: the exception hook, and the
-    modules of packages."""
+    """Return the source files of the modules that ranks find in their run directory, by their paths there: the
+    exception hook, and the modules of the packages."""
     found = {HOOK: source_file(*HOOK.split("/"))}
-    if set(packages) - {_STACKS, _FORKS}:  # which the hook loads without it
+    if set(packages) - {_STACKS, _FORKS}:  # the hook loads these two without the loader
         found[f"{_PACKAGES_DIRECTORY}/{_LOADER}"] = source_file("inrank", _LOADER)
     for package in packages:
         root = _folder(package)
@@ -100,8 +100,8 @@ def rank_modules(packages: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> None:
-    """Write each of `rank_modules`, with bytecode beside it, since compiling them would cost each rank more than
-    reading; and the packages' programs. OSError."""
+    """Write each of `rank_modules` with its bytecode, since compiling them would cost each rank more than reading, and
+    the packages' programs. Raise OSError if that fails."""
     from worldsize.snapshot.agent_bundle import ensure_bytecode
 
     for name, source in rank_modules(packages).items():
@@ -121,8 +121,9 @@ def write_packages(packages: tuple[str, ...], paths: RunPaths, cache: str) -> No
 
 
 def write_mlflow_plugin(plan: Plan, paths: RunPaths, cache: str) -> None:
-    """Write what makes MLflow in the ranks keep its runs in this run: the entry points that name modules of agent.pyz,
-    as links to files in `cache`. Without them it keeps them as its own file store does. OSError."""
+    """Write the entry points by which MLflow in the ranks stores its runs in this run, as links to files in `cache`.
+    They name modules of agent.pyz. Without them MLflow uses its own file store. Nothing is written if the plan has no
+    metrics, or the user sets another store. Raise OSError if that fails."""
     if not plan.metrics or MLFLOW_URI in plan.environment:
         return
     folder = os.path.join(paths.root, _MLFLOW_PLUGIN)
@@ -143,8 +144,8 @@ def _programs(packages: tuple[str, ...]) -> Iterator[str]:
 
 
 def with_programs(plan: Plan, job: Job, former: RunPaths, paths: RunPaths) -> Plan:
-    """Return the `plan` of a rehearsal with the programs in `paths` before everything else on PATH, and without those
-    in `former`; the job's own lines of setup come later, and may put others first."""
+    """Return the `plan` of a rehearsal with the programs in `paths` first on PATH, and without those in `former`. The
+    job's own lines of setup come later, and may place others first."""
     old, new = (os.path.join(each.root, PROGRAMS) for each in (former, paths))
     if not plan.setup:
         return plan._replace(path=(new, *(each for each in plan.path if each != old)))

@@ -1,5 +1,5 @@
-"""Writes what a run directory holds before its compute gets it: code, directories for outputs, the hook, the agent, the
-record; with `share: group` readable by the members of its group."""
+"""Functions that write the contents of a run directory before its compute gets it: code, directories for outputs, the
+hook, the agent, the record. With `share: group` the members of its group can read them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _ENTER = stat.S_IRGRP | stat.S_IXGRP
 def write_run_directory(
     request: SubmissionRequest, job: Job, plan: Plan, paths: RunPaths, progress: Progress
 ) -> str | None:
-    """Write what the ranks find: the code, whose digest is returned, places for the outputs, the hook, the agent."""
+    """Write the files that the ranks need: the code, the directories for the outputs, the hook, the agent. Return the
+    digest of the code; None if there is no code."""
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
     from worldsize.snapshot.git import start_git_diff
 
@@ -68,8 +69,8 @@ def write_record(
     also: Collection[str] = (),
     notices: Iterable[Notice] = (),
 ) -> None:
-    """Write the run's record, with secrets masked. `also`: texts that are secrets, besides those of the plan.
-    `notices`: what was said while the run was prepared."""
+    """Write the run's record, with secrets masked. `also` are texts that are secrets in addition to those of the plan.
+    `notices` are the notices that were shown while the run was prepared."""
     from worldsize.jobspec.dump import job_tree
     from worldsize.plan.secrets_file import plan_secret_values
     from worldsize.snapshot.run_record import make_record
@@ -88,7 +89,7 @@ def write_record(
         shared=job.share == "group",
         secrets=job.secrets,
     )
-    if request.config.computes[plan.compute].type == "local":  # or else nobody knows the nodes' programs
+    if request.config.computes[plan.compute].type == "local":  # the programs on other nodes are unknown
         record["python"]["ranks"] = ranks_python(plan, request.environ)
     if job.virtual_gpus is not None:
         record["rehearsal"] = {"virtual_gpus": job.virtual_gpus, "offline": job.offline}
@@ -107,8 +108,8 @@ def write_record(
 
 
 def ranks_python(plan: Plan, environ: Mapping[str, str]) -> str | None:
-    """Return the Python that ranks on this machine execute: the one that their command names, else what `python` means
-    to them. None where there is none, or lines of `setup` decide it."""
+    """Return the path of the Python that ranks on this machine execute: the one that their command names, else the
+    `python` on their PATH. None if there is none, or if lines of `setup` decide it."""
     if plan.setup:
         return None
     from worldsize.agent.posix.processes import find_program
@@ -122,7 +123,7 @@ def ranks_python(plan: Plan, environ: Mapping[str, str]) -> str | None:
 
 
 def write_launchers(plan: Plan, paths: RunPaths) -> None:
-    """Writes the launchers of other packages into the run, from where nodes load them. PlanError, OSError."""
+    """Write the launchers of other packages into the run, from where nodes load them. Raise PlanError, OSError."""
     for name, source in _launcher_files(plan).items():
         write_bytes(os.path.join(paths.root, name), source)
 
@@ -137,7 +138,7 @@ def _launcher_files(plan: Plan) -> Mapping[str, bytes]:
 
 
 def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapped) -> None:
-    """Write down what the run waits for, with the directories as the nodes call them."""
+    """Write a file with the runs that the run waits for, with the directories as the nodes name them."""
     from worldsize.plan.array import after_file
 
     rows = [
@@ -148,7 +149,8 @@ def write_dependencies(request: SubmissionRequest, paths: RunPaths, mapped: Mapp
 
 
 def _share_with_group(paths: RunPaths, progress: Progress) -> None:
-    """Let the group enter the run's directories. What is written there from now on is readable to the group."""
+    """Allow the group to enter the run's directories, so that it can read what is written there from now on. Show a
+    notice if a directory above keeps the group out."""
     for path in (paths.root, *paths.directories()):
         if os.path.isdir(path):
             _allow(path, _ENTER)
@@ -161,8 +163,8 @@ def _share_with_group(paths: RunPaths, progress: Progress) -> None:
 
 
 def _own_directories(config: Config) -> list[str]:
-    """Where worldsize keeps runs, environments and data, for all computes: none of it is code, and the group that may
-    read a run's code may not read it."""
+    """Return the configured directories for runs, environments and data of all computes. None of them is code, and a
+    group that may read a run's code may not read them."""
     named = [config.envs_dir]
     for each in config.computes.values():
         named += [each.runs_dir, each.envs_dir, each.data_dir]
@@ -170,14 +172,15 @@ def _own_directories(config: Config) -> list[str]:
 
 
 def holds_everything(code: str, environ: Mapping[str, str]) -> bool:
-    """Return whether a directory of code is a place where everything lies: the root, a home, one for temporary
-    files."""
+    """Return whether a code directory is a place that contains far more than code: the root, a home directory, or a
+    directory for temporary files."""
     places = ("/", "/tmp", "/var/tmp", "/root", "/home", environ.get("HOME"), environ.get("TMPDIR"))
     return os.path.realpath(code) in [os.path.realpath(place) for place in places if place]
 
 
 def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progress: Progress) -> str | None:
-    """Take a snapshot of the code into the run. Returns its digest, None for no code."""
+    """Take a snapshot of the code into the run. Return its digest; None if there is no code. Raise JobError if the
+    snapshot leaves out the script of the command."""
     if job.code is None and not job.additional_includes:
         return None
     from worldsize.snapshot.snapshot import take_snapshot
@@ -211,8 +214,8 @@ def _snapshot_code(request: SubmissionRequest, job: Job, paths: RunPaths, progre
 
 
 def left_out_error(code: str, script: str) -> JobError:
-    """Return the error for a script that is in the code and not in its snapshot: the ignore file that may say so, or
-    that no such file does."""
+    """Return the error for a script that is in the code but not in its snapshot. It names the ignore files that may
+    exclude the script, or states that the script is in a directory that is never code."""
     from worldsize.snapshot.ignore_rules import AML, GIT
 
     folders = [os.path.dirname(os.path.normpath(script))]
@@ -231,8 +234,8 @@ def left_out_error(code: str, script: str) -> JobError:
 
 
 def _make_output(path: str, kind: str, outputs: str) -> None:
-    """Make an output's directory. One below the run's `outputs` gets the mode of that; any other is made as the user's
-    own `mkdir` would make it."""
+    """Make the directory of an output. A directory below the run's `outputs` gets the mode of that one. Any other is
+    made as the user's own `mkdir` would make it."""
     directory = os.path.dirname(path) if kind == "uri_file" else path
     if os.path.commonpath((directory, outputs)) != outputs:
         os.makedirs(directory, exist_ok=True)
@@ -242,7 +245,7 @@ def _make_output(path: str, kind: str, outputs: str) -> None:
 
 
 def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
-    """Return the files by their names in the run directory."""
+    """Return the files that are embedded in a submission, by their names in the run directory."""
     from worldsize.service.secrets import masked_job_text, split_secrets
     from worldsize.snapshot.agent_bundle import ensure_agent_bundle
 
@@ -262,7 +265,7 @@ def embedded_files(job: Job, plan: Plan, home: str) -> Mapping[str, bytes]:
 
 
 def share_code(paths: RunPaths) -> None:
-    """Let the group read the snapshot."""
+    """Allow the group to read the snapshot."""
     for directory, names, files in os.walk(paths.code):
         for name in names:
             path = os.path.join(directory, name)
@@ -276,7 +279,7 @@ def share_code(paths: RunPaths) -> None:
 
 
 def closed_parent(paths: RunPaths) -> str | None:
-    """Return the uppermost directory above the run that keeps the group out, if there is one."""
+    """Return the uppermost directory above the run that the group cannot enter; None if there is none."""
     closed = None
     path = os.path.dirname(paths.root)
     while path != os.path.dirname(path):

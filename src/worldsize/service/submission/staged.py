@@ -1,4 +1,4 @@
-"""What a plan says of what its job stages, and of nodes without a network."""
+"""Variables of a plan for staged files, and for nodes without a network."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from worldsize.plan.plan import Plan
 from worldsize.service.request import StagingDirectory
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-"""So that the libraries of Hugging Face do not try for minutes what cannot succeed."""
+"""Variables that keep the libraries of Hugging Face from trying for minutes what cannot succeed offline."""
 
 
 def with_staging_variables(
     plan: Plan, staged: StagingDirectory | None, settings: ComputeSettings, mapped: Mapped
 ) -> Plan:
-    """`plan` with the variables that tell libraries what is staged, and that nothing can be had elsewhere. What the job
-    itself sets wins."""
+    """Return `plan` with the variables by which libraries find staged files and, where nodes are offline, do not try to
+    download. Variables that the job itself sets take precedence."""
     known = staged.variables if staged else {}
     own = {
         **(OFFLINE if settings.offline else {}),
         **{name: to_node_path(value, mapped) for name, value in known.items()},
     }
-    if plan.batch is not None:  # whose ranks on other nodes have no directory of the run's own
+    if plan.batch is not None:  # its ranks on other nodes have no directory of the run
         own = {name: value for name, value in own.items() if DIRECTORY_MARK not in value}
     if any(DIRECTORY_MARK in value for value in own.values()) and plan.local is None:
         plan = plan._replace(local=NodeDiskPlan(settings.local_dir or ""))

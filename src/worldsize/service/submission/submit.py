@@ -1,4 +1,5 @@
-"""From a job to its run, or its array of runs: plan, write the directory, submit. In that order, and nothing half."""
+"""Submission of a job as a run or an array of runs: plan, write the directory, submit, in that order. An interrupted
+submission leaves nothing half-written."""
 
 from __future__ import annotations
 
@@ -38,20 +39,20 @@ from worldsize.store.started_from import note_start
 from worldsize.trust.secrets import mask_values
 
 TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-"""What a terminal sends to all who belong to it."""
+"""The signals that a terminal sends to all of its processes."""
 
 
 def start(
     request: SubmissionRequest, progress: Progress, submitting: Callable[[RunPaths], None] = lambda _: None
 ) -> RunPaths:
-    """Create, snapshot, write and submit what the job asks for, a run or an array of runs; when this returns the
-    compute has it. Its directory is returned.
+    """Create the run or the array of runs of a job, snapshot its code, write its files and submit it. Return its
+    directory once the compute has accepted it.
 
-    Anything that fails or interrupts before the compute has it leaves nothing behind; a refusal by the compute leaves
-    it, FAILED. `submitting` is called when all is complete, right before the compute gets it: from then on what asks
-    for its end is `cancel` of the run or the array, and not an exception.
+    An error or interruption before the submission leaves nothing behind. If the compute rejects the run, its directory
+    remains, with the state FAILED. `submitting` is called when all files are complete, right before the submission.
+    From then on, the way to end it is `cancel` of the run or the array, and not an exception.
     """
-    before, progress.notices = progress.notices, ()  # a run that builds an environment has a record of its own
+    before, progress.notices = progress.notices, ()  # a run that builds an environment has its own record
     try:
         return _start(request, progress, submitting)
     finally:
@@ -107,10 +108,12 @@ def _fill_or_discard(
     submitting: Callable[[RunPaths], None],
     former_mask: set[int | signal.Signals],
 ) -> list[Submission]:
-    """Write the run's directory; discard the run where that fails or is interrupted. OSError becomes StorageError.
+    """Write the run's directory, and discard the run if that fails or is interrupted. Return the submissions. An
+    OSError is raised as StorageError.
 
-    Meanwhile signals of a terminal are delivered as before, by the signal mask `former_mask`. Before it they wait until
-    the directory can be discarded; after it, until the run's processes are known and have left the terminal.
+    During the call, signals of a terminal are delivered as before, with the signal mask `former_mask`. Before the call
+    they are blocked until the directory can be discarded; after it, until the run's processes are known and have left
+    the terminal.
     """
     try:
         try:
@@ -129,14 +132,14 @@ def _fill_or_discard(
 
 
 def refuse_array_rehearsal(job: Job) -> None:
-    """JobError for an array whose runs would be rehearsals."""
+    """Raise JobError if the job is an array whose runs would be rehearsals."""
     if job.virtual_gpus is not None and is_array_job(job):
         what = "one run is rehearsed at a time"
         raise JobError(what, "virtual_gpus", "leave out matrix, count and autotune, and use --set inputs.NAME=VALUE")
 
 
 def _shared_outputs(planned: PlannedJob) -> list[str]:
-    """Notices about those outputs of an array to which every element writes; none of a run of its own."""
+    """Return notices about the outputs of an array to which every element writes; none for a single run."""
     return [
         f"outputs.{name}.path: every element writes to {output.path}"
         for name, output in planned.job.outputs.items()
@@ -145,7 +148,8 @@ def _shared_outputs(planned: PlannedJob) -> list[str]:
 
 
 def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, progress: Progress) -> list[Submission]:
-    """Write the whole directory: what its runs have in common, then the plan of each, and its secrets."""
+    """Write the whole directory: what its runs have in common, then the plan and the secrets of each. Return the
+    submissions."""
     job, plan, secrets = _whole_job(request, planned), planned.plan, secrets_of_elements(planned)
     digest = write_run_directory(request, job, plan, paths, progress)
     write_launchers(plan, paths)
@@ -154,7 +158,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
     rendered = planned.compute.render(planned.job, plan, planned.paths, files)._replace(after=request.after)
     hidden = [*plan_secret_values(plan), *secrets]
     write_text(paths.job, masked_job_text(job, plan, secrets))
-    private = plan.batch is not None  # a batch script travels in it as it is
+    private = plan.batch is not None  # it contains the batch script unmasked
     write_text(paths.submission, mask_values(rendered.preview, hidden), private)
     if request.after:
         write_dependencies(request, paths, planned.facts.mapped)
@@ -174,7 +178,7 @@ def _fill(request: SubmissionRequest, planned: PlannedJob, paths: RunPaths, prog
 
 
 def _whole_job(request: SubmissionRequest, planned: PlannedJob) -> Job:
-    """Return the job of all runs."""
+    """Return the job of all runs of the submission: for an array, with its varying inputs and its size."""
     if not planned.is_array:
         return planned.job
     asked = request.job
@@ -190,8 +194,8 @@ def _write_plan(submission: Submission) -> None:
 
 
 def _submit(compute: Compute, submissions: Sequence[Submission], home: str, paths: RunPaths) -> None:
-    """Submit the runs, or conclude them as cancelled. Whoever cancels meanwhile writes cancel.json, then looks for the
-    handles; a submission writes the handles, then looks for cancel.json."""
+    """Submit the runs, or conclude them as cancelled. A process that cancels meanwhile writes cancel.json, then looks
+    for the handles. A submission writes the handles, then looks for cancel.json."""
     if os.path.exists(paths.cancel):
         from worldsize.state.run_state import RUN_CANCELLED_CODE
 
@@ -223,7 +227,7 @@ def _write_handles(paths: RunPaths, handles: Sequence[Handle], submissions: Sequ
 
         write_json(handles_file(paths.root), [dict(handle) for handle in handles])
     elif submissions[0].after:
-        write_once(paths.handle, dict(handles[0]))  # it may have begun by now, under a native id that it has written
+        write_once(paths.handle, dict(handles[0]))  # it may have begun and written its native id
     else:
         write_json(paths.handle, dict(handles[0]))
 

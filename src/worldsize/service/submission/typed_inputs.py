@@ -1,4 +1,4 @@
-"""What is wrong with the values of inputs that a job, or the component that it was, declares."""
+"""Checks of the values of typed inputs that a job, or the component that it was made from, declares."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from worldsize.service.request import KeyOrigins
 
 
 def input_findings(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """One error for each input that lacks its value, or has one that is not allowed."""
+    """Return an error for each input that has no value, or a value that is not allowed."""
     return [CheckResult("error", what, origins.of(key), hint) for key, what, hint in input_problems(job)]

@@ -1,5 +1,6 @@
-"""A workspace of Azure Machine Learning, through its REST interface. Each node of a job starts one of our agents, and
-the node's log brings back what that writes; with `agent = false` the service starts the ranks, and tells their end."""
+"""The compute for a workspace of Azure Machine Learning, through its REST interface. Each node of a job starts an agent
+of worldsize, and the node's log contains what the agent writes. With `agent = false` the service starts the ranks, and
+reports their end."""
 
 from __future__ import annotations
 
@@ -47,10 +48,10 @@ KEPT = (
     "AZUREML_ARM_RESOURCEGROUP",
     "AZUREML_ARM_WORKSPACE_NAME",
 )
-"""Variables that are true of every rank, by which what runs there finds its job in the workspace."""
+"""Variables with the same value on every rank, by which programs there find their job in the workspace."""
 
 PATIENCE, OBSERVE_PATIENCE = 300.0, 20.0
-"""Seconds for which requests are tried again that submit or cancel, and those that look."""
+"""Seconds for which requests are tried again: those that submit or cancel, and those that observe."""
 
 
 class AzureCompute:
@@ -110,11 +111,12 @@ class AzureCompute:
         return look(client, handle)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Seconds until the next look: 2, and as time goes by 60, as the service's own clients do."""
+        """Return the seconds until the next look: 2 at first, rising to 60 with age as in the service's own clients,
+        and more for many runs."""
         return pause_seconds(age) * min(1 + runs // 20, 4)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Ask the service for the end of each: it sends TERM to the agents, which see to the grace."""
+        """Request the end of each run from the service. It sends TERM to the agents, which apply the grace period."""
         from worldsize.wings.azure.workspace.submission import cancel_run
 
         with self.client(PATIENCE) as client:
@@ -159,8 +161,8 @@ class AzureCompute:
             return most_nodes(client, name)
 
     def client(self, patience: float, idle: IdleCallback | None = None) -> WorkspaceClient:
-        """Return the workspace, with this user's account; requests are tried again for `patience` seconds.
-        ConfigError."""
+        """Return a client for the workspace with this user's account. Requests are tried again for `patience` seconds.
+        Raise ConfigError if the settings cannot be used."""
         from worldsize.wings.azure.workspace.client import WorkspaceClient
         from worldsize.wings.azure.workspace.credentials import SignIn
 
@@ -172,8 +174,9 @@ class AzureCompute:
 
 
 class UnreachableCompute(AzureCompute):
-    """The compute of a run that somebody else made, or whose workspace no configuration here names: it is not asked. Of
-    its runs only what has been fetched tells; whatever would ask the service raises UsageError, which tells `why`."""
+    """The compute of a run of another user, or of a run whose workspace is not in this configuration. The service is
+    not queried. Only files that have already been fetched show anything about its runs. Every method that would query
+    the service raises UsageError, which states `why`."""
 
     capabilities = frozenset()
 
@@ -194,7 +197,8 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute with the handle's workspace, for a run of this user's own."""
+    """Return the configured compute with the handle's workspace, for a run of this user. For another user's run, and if
+    no compute is configured with this workspace, return an UnreachableCompute."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

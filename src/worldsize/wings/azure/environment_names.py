@@ -1,4 +1,4 @@
-"""How Azure's service calls environments, and the images in them. Pure."""
+"""Names of environments of Azure's service, and of the images in them. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ _VERSION = "/versions/"
 
 
 def name_spellings(name: str) -> list[str]:
-    """How an environment of Azure's may be called in the configuration: as it is said; with and without azureml: and
-    its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
+    """Return the names under which an environment of Azure may be in the configuration: as it is written, and with and
+    without azureml: and its version. A registry's address counts as NAME:VERSION or NAME@LABEL."""
     short = name
     if name.startswith("azureml://"):
         short = name.rstrip("/").rpartition("/environments/")[2].replace(_LABEL, "@").replace(_VERSION, ":")
@@ -18,7 +18,8 @@ def name_spellings(name: str) -> list[str]:
 
 
 def image_spellings(image: str) -> list[str]:
-    """How a container image may be called in the configuration: as it is said; without docker://, digest and tag."""
+    """Return the names under which a container image may be in the configuration: as it is written, without docker://
+    and digest, and also without its tag."""
     plain = image.removeprefix("docker://").partition("@")[0]
     directory, slash, last = plain.rpartition("/")
     return list(dict.fromkeys((image, plain, directory + slash + last.partition(":")[0])))

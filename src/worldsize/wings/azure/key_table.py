@@ -1,4 +1,4 @@
-"""What each key of a job file means here: kept, mapped, ignored, or impossible. Pure."""
+"""The table of the meaning of each key of an Azure job file: kept, mapped, ignored, or impossible. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from worldsize.wings.azure.notices import SERVICE_ONLY, SERVICE_ONLY_OUTPUTS
 KEPT, MAPPED, IGNORED, IMPOSSIBLE = "kept", "mapped", "ignored", "impossible"
 _ONE_ROW_BELOW = {"inputs": 3, "outputs": 3, "distribution": 2, "environment": 2, "resources": 2, "limits": 2,
                   "queue_settings": 2, "identity": 2, "services": 2}  # fmt: skip
-"""How many words of a YAML path a row of the table has at most; of what is not here one."""
+"""The most words of the YAML path of a row, by the path's first word. For other first words it is one."""
 _SERVICE_ONLY_ENVIRONMENT = ("version", "description", "tags", "properties", "os_type", "inference_config", "datastore")
 
 
 class KeyRow(NamedTuple):
-    """What a key that a job file gives, by its YAML path, means here.
+    """The meaning of a key that a job file sets. `key` is its YAML path.
 
-    verdict  kept        the same
-             mapped      something else, which `meaning` says
-             ignored     nothing: only the service honours it; `meaning` says why
-             impossible  the job is refused for it; `meaning` says why, and `fix` what to do
+    verdict  kept        the same meaning
+             mapped      another meaning, which `meaning` states
+             ignored     none, since only the service honours it; `meaning` states why
+             impossible  the job is refused for it; `meaning` states why, and `fix` what to do
     """
 
     key: str
@@ -43,9 +43,9 @@ class KeyRow(NamedTuple):
 def key_rows(
     request: SubmissionRequest, planned: PlannedJob | None, problems: Sequence[CheckResult] = ()
 ) -> list[KeyRow]:
-    """Return the rows of all keys that the job file gives, or an option of the command line, in the file's order; none
-    of a command without a file. `planned` is None where `problems`, errors of preflight, forbid a plan; those of no
-    given key are left to the error."""
+    """Return the rows of all keys that the job file, or an option of the command line, sets, in the file's order; none
+    for a command without a file. `planned` is None if `problems`, errors of preflight, prevent a plan. Problems of keys
+    that are not set have no row, and are left to the error."""
     origins = request.origins
     keys = _given_keys(origins)
     wrong = _problems_by_key(keys, problems, origins)
@@ -64,7 +64,7 @@ def key_rows(
 def _problems_by_key(
     keys: Sequence[str], problems: Sequence[CheckResult], origins: KeyOrigins
 ) -> dict[str, list[CheckResult]]:
-    """Return the problems of each given key: those at its place, and those of a key near it that is not given."""
+    """Return the problems of each key that is set: those at its place, and those of a related key that is not set."""
     found: dict[str, list[CheckResult]] = {}
     for problem in problems:
         where = problem.where or ""
@@ -78,8 +78,8 @@ def _problems_by_key(
 
 
 def _given_keys(origins: KeyOrigins) -> list[str]:
-    """Return the YAML paths that have a row: each as deep as the table goes, and none that only holds others that have
-    one."""
+    """Return the YAML paths that have a row, each as deep as the table goes. A path that only contains others with rows
+    is left out."""
     paths = dict.fromkeys(
         ".".join(words[: _ONE_ROW_BELOW.get(words[0], 1)])
         for words in (path.split(".") for path in (*origins.lines, *origins.options))
@@ -155,7 +155,7 @@ def _environment_row(inner: str, request: SubmissionRequest, planned: PlannedJob
 
 
 def _environment_text(planned: PlannedJob | None) -> str:
-    """What the ranks run in, in words."""
+    """Return a text about the environment in which the ranks run."""
     if planned is None:
         return "the environment in [environment_map], else the current Python"
     found = planned.environment

@@ -1,17 +1,17 @@
-"""What names of Azure's mean here, as `[azure.computes]` and `[azure.data]` of the configuration say.
+"""The meaning of Azure's names here, as `[azure.computes]` and `[azure.data]` of the configuration define it.
 
 ```
 [azure.computes]
-gpu-cluster = "slurm-a100"                         # compute: azureml:gpu-cluster; "*" stands for all other names
+gpu-cluster = "slurm-a100"                         # compute: azureml:gpu-cluster; "*" matches all other names
 
 [azure.data]
 "cifar" = "/data/cifar"                            # azureml:cifar:1, azureml:cifar@latest, of a registry too
 "cifar:3" = "https://host/cifar-3.tar.gz"          # this version alone
 "datastores/workspaceblobstore" = "/mnt/blob"      # azureml://datastores/workspaceblobstore/paths/a is /mnt/blob/a
 ```
-Pure, but for paths of the configuration, which are relative to its directory. What the service itself would have to be
-asked for has its place in `with_mapped_data`: it leaves references that no table has as they are, and preflight refuses
-them.
+
+Pure, except that paths of the configuration are relative to its directory. Queries of the service itself would belong
+in `with_mapped_data`. It leaves references that are in no table unchanged, and preflight refuses them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TABLES: Keys = {
 PREFIX = "azureml:"
 ANY = "*"
 _SHOWN = 500
-"""So many characters of a reference stand in a message."""
+"""The most characters of a reference that are shown in a message."""
 
 
 def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) -> dict[str, dict[str, str]]:
-    """Return the field `azure` of Config that `settings` mean, by paths such as ("azure", "data", "cifar"). What is
-    wrong is in `report`."""
+    """Return the field `azure` of Config that `settings` define, by paths such as ("azure", "data", "cifar"). Errors
+    are added to `report`."""
     tables: dict[str, dict[str, str]] = {}
     for path, node in settings.items():
         if len(path) == 2 and path[1] not in TABLES:
@@ -64,8 +64,8 @@ def read_tables(settings: Mapping[tuple[str, ...], YamlNode], report: Problems) 
 
 
 class ComputeName(NamedTuple):
-    """The compute that a job's `compute:` means here. `where` says so, as messages name it; `by_default`: nothing
-    does."""
+    """The compute that a job's `compute:` means here. `where` is the key that defines it, as messages name it.
+    `by_default` is true if no key does."""
 
     name: str
     where: str
@@ -73,8 +73,9 @@ class ComputeName(NamedTuple):
 
 
 def compute_name(said: str, config: Config) -> ComputeName:
-    """What a job's `compute: said` means: by the configuration's table, else a compute of this name; of a name with
-    `azureml:` else the table's "*", and at last the default compute."""
+    """Return the compute that a job's `compute:` with the text `said` means. It is the one in the configuration's
+    table, else a compute of this name. A name with `azureml:` otherwise means the table's "*", and last the default
+    compute."""
     table = {_plain_name(each): value for each, value in config.azure.get("computes", {}).items()}
     name = _plain_name(said)
     if name in table and name != ANY:
@@ -87,14 +88,14 @@ def compute_name(said: str, config: Config) -> ComputeName:
 
 
 def _plain_name(said: str) -> str:
-    """Return the name of a compute: without `azureml:`, and of an address in Azure's resource manager the last word."""
+    """Return the name of a compute without `azureml:`; for an address in Azure's resource manager, the last word."""
     name = said.removeprefix(PREFIX)
     return name.rstrip("/").rpartition("/")[2] if name.startswith("/subscriptions/") else name
 
 
 def with_mapped_data(job: Job, data: Mapping[str, str]) -> Job:
-    """`job` with what `data` says in place of its references to Azure's data; what it says nothing of stays. An output
-    is written to a directory alone."""
+    """Return `job` with the locations in `data` in place of its references to Azure's data. References that `data` does
+    not contain stay. The path of an output is replaced only by a local directory."""
 
     def mapped(value: Any, remote: bool) -> Any:
         path = getattr(value, "path", None)
@@ -108,8 +109,8 @@ def with_mapped_data(job: Job, data: Mapping[str, str]) -> Job:
 
 
 def data_location(reference: str, data: Mapping[str, str]) -> str | None:
-    """Where the data of a reference such as azureml:cifar:1 is: a local path or a URI. None where `data` does not say
-    so, for what is no reference, and for one that leads out of what is mapped."""
+    """Return the location of the data of a reference such as azureml:cifar:1: a local path or a URI. None if `data`
+    does not contain it, if `reference` is not a reference, and if it leads out of the mapped directory."""
     if not is_reference(reference) or _leads_out(reference):
         return None
     table = {_plain_key(each): value for each, value in data.items()}
@@ -125,12 +126,12 @@ def data_location(reference: str, data: Mapping[str, str]) -> str | None:
 
 
 def is_reference(path: str) -> bool:
-    """Return whether a path names something that Azure's service keeps."""
+    """Return whether a path names something that Azure's service stores."""
     return path[: len(PREFIX)].lower() == PREFIX
 
 
 def reference_problem(reference: str) -> tuple[str, str]:
-    """What is wrong with a reference that no mapping has, and how to mend it."""
+    """Return the problem of a reference that no mapping contains, and a hint how to fix it."""
     shown = reference if len(reference) <= _SHOWN else reference[:_SHOWN] + "…"
     if _leads_out(reference):
         return f"{shown} leads out of its datastore by ..", "name the path itself"
@@ -142,22 +143,23 @@ def reference_problem(reference: str) -> tuple[str, str]:
 
 
 def _leads_out(reference: str) -> bool:
-    """Return whether a part of the path is `..`, however it is spelt."""
+    """Return whether a part of the path is `..`, in any encoding."""
     return any(
         ".." in re.split(r"[/\\]", text) for text in (reference, unquote(reference), unquote(unquote(reference)))
     )
 
 
 def _datastore_words(reference: str) -> list[str]:
-    """`datastores`, its name and the words of the path, of a reference to what is in a datastore, of whatever
-    workspace; [] of others."""
+    """Return the words `datastores`, the datastore's name and the words of the path, for a reference to data in a
+    datastore of any workspace; [] for others."""
     found = re.match(r"(?is)azureml://(?:.*/)?datastores/([^/]+)(?:/paths(?:/(.*))?)?/?$", reference)
     return ["datastores", found[1], *(word for word in (found[2] or "").split("/") if word)] if found else []
 
 
 def _spellings(reference: str) -> Iterator[str]:
-    """What the configuration may call the data asset, the model or the output of a job that a reference names: with its
-    version first. Of an asset's address, in a registry or a workspace, NAME:VERSION counts, or NAME@LABEL."""
+    """Yield the names under which the configuration may contain the data asset, the model or the output of a job that a
+    reference names, with its version first. For an asset's address, in a registry or a workspace, NAME:VERSION or
+    NAME@LABEL counts."""
     rest = reference[len(PREFIX) :]
     if rest.startswith("/"):
         found = re.search(r"/(?:data|models)/([^/]+)(?:/(versions|labels)/([^/]+))?/?$", rest)
@@ -176,14 +178,14 @@ def _spellings(reference: str) -> Iterator[str]:
 
 
 def _plain_key(name: str) -> str:
-    """A key of the table of data as references are compared with it: without azureml:, and without `paths` behind a
-    datastore."""
+    """Return a key of the table of data in the form that is compared with references: without azureml:, and without
+    `paths` after a datastore."""
     words = name.removeprefix(PREFIX).strip("/").split("/")
     return "/".join(words[:2] + words[3:] if words[0] == "datastores" and words[2:3] == ["paths"] else words)
 
 
 def _joined(value: str, words: list[str]) -> str:
-    """Return the path `words` below a mapped value: what stands behind a `?` of a URI stays at its end."""
+    """Return the path `words` below a mapped value. The query of a URI, from `?` on, stays at its end."""
     if not words:
         return value
     base, sign, query = value.partition("?") if is_remote(value) else (value, "", "")

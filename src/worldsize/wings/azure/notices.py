@@ -1,4 +1,4 @@
-"""What of a job only Azure's service honours, and what its names mean here: said in a line each."""
+"""Notices about the keys of a job that only Azure's service honours, and about the meaning of its names here."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SERVICE_ONLY: Mapping[str, str] = {
     "identity": "the service's; ranks run as you",
     "parent_job_name": "a job of the service; the record keeps it",
 }
-"""The keys of a job that mean something to Azure's service alone, in the order of the schema, and why."""
+"""The keys of a job that only Azure's service uses, in the order of the schema, with the reason."""
 SERVICE_ONLY_OUTPUTS: Mapping[str, str] = {
     "name": "the service registers outputs; here it is a directory",
     "version": "the service registers outputs; here it is a directory",
 }
-"""The same of the keys of an output."""
+"""The keys of an output that only Azure's service uses, with the reason."""
 
 
 def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
-    """What a person should know of `job`, whose `compute` is as the job says it."""
+    """Return notices for the user about `job`, whose `compute` is still as the job file names it."""
     origins = request.origins
     found = [
         CheckResult(
@@ -57,7 +57,7 @@ def notices(request: SubmissionRequest, job: Job) -> list[CheckResult]:
 
 
 def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) -> list[CheckResult]:
-    """Return the compute that stands in for one of the service's, where nobody has said which does."""
+    """Return a notice if the default compute replaces one of the service's, because no setting maps it; else []."""
     meant = compute_name(said, request.config)
     if not meant.by_default:
         return []
@@ -75,8 +75,7 @@ def _compute_notice(said: str, request: SubmissionRequest, origins: KeyOrigins) 
 
 
 def service_only_keys(job: Job) -> list[str]:
-    """Return the keys of `job` that mean something to Azure's service alone, as YAML paths, in the order of the
-    schema."""
+    """Return the keys of `job` that only Azure's service uses, as YAML paths, in the order of the schema."""
     found = []
     for key in SERVICE_ONLY:
         name, _, inner = key.partition(".")

@@ -1,5 +1,5 @@
-"""import: the job file of a Slurm batch script. The job file names the script, and repeats in its own keys those
-options that they express exactly."""
+"""The command `import`: writes the job file of a Slurm batch script. The job file names the script, and repeats in its
+own keys those options that the keys express exactly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def import_batch_script(options: argparse.Namespace) -> int:
 
 
 def job_text(imported: ImportedJob, source: str) -> str:
-    """Return the text of the job file; comments list what the script alone says."""
+    """Return the text of the job file. Comments in it list the options that only the script contains."""
     from worldsize.jobspec.dump import dump_tree
 
     lines = [f"# {_comment_text(source)} as a job: worldsize run job.yml [-w NxM] [--set KEY=VALUE] [--dry-run]"]

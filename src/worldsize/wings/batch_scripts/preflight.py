@@ -1,5 +1,5 @@
-"""What would go wrong with a batch script, and what of it cannot be honoured where it is to run (`ScriptCheck` of the
-core's `service/submission/batch_script.py`)."""
+"""Checks of a batch script before it is submitted: what would go wrong, and which options cannot be honoured on its
+compute (`ScriptCheck` of the core's `service/submission/batch_script.py`)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def check(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def option_origin(job: Job, key: str) -> str | None:
-    """Return the line of the script whose option says what a key of `slurm:` would say; None where none does."""
+    """Return the place of the script's option that means the same as a key of `slurm:`; None if there is no such
+    option."""
     name = key.rpartition(".")[2]
     names = _OTHER_NAMES.get(name, (name.replace("_", "-"),))
     line = effective_script(job).line(*names)
@@ -84,13 +85,14 @@ def _ignored_option_notices(job: Job, script: BatchScript) -> Iterator[CheckResu
 
 
 def _line_origin(job: Job, line: int | None) -> str:
-    """Return the place of a line of the script; without a line, the place of the job, which alone says it."""
+    """Return the place of a line of the script. Without a line, return the place of the job, which alone contains the
+    option."""
     return f"{script_origin(job)}:{line}" if line else job.source
 
 
 def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[CheckResult]:
-    """Notices of Python scripts that are named relative to the code and are not there. None where the batch script
-    changes the directory, or may create files: where it names the file a second time, or runs a program that may bring
+    """Yield notices of Python scripts that are named relative to the code and do not exist. Yield none if the batch
+    script changes the directory or may create files: it names the file a second time, or runs a program that may create
     files."""
     if job.code is None or _MAY_CREATE_FILES.search(text):
         return
@@ -106,7 +108,7 @@ def _missing_programs(job: Job, launches: list[Launch], text: str) -> Iterator[C
 
 
 def _missing_sources(job: Job, script: BatchScript) -> Iterator[CheckResult]:
-    """Notices of files that the script reads with `source` and that are not on this machine."""
+    """Yield notices of files that the script reads with `source` and that do not exist on this machine."""
     if not script.is_shell:
         return
     home, strict = os.environ.get("HOME", ""), False

@@ -1,4 +1,4 @@
-"""The plan of a batch script, and what its run directory holds for it (`ScriptSubmission` of the core's
+"""The plan of a batch script, and the files that its run directory contains for it (`ScriptSubmission` of the core's
 `service/submission/batch_script.py`)."""
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _VIRTUAL = {
     "refused": ("sbatch", "salloc", "scancel", "sattach", "strigger"),
     "bash_env": ("bash_env",),
 }
-"""Which file of shims/ stands for which programs on virtual nodes."""
+"""The programs on virtual nodes that each file of shims/ provides."""
 
 
 def argv(job: Job, paths: RunPaths) -> tuple[str, ...]:
-    """Return the words that start the script as the kernel would, whether or not its file system lets files be
-    executed."""
+    """Return the words that start the script as the kernel would. They work even if the script's file system does not
+    permit executing files."""
     return (*script_of_job(job).interpreter, paths.script)
 
 
 def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
-    """`plan` with the batch script in place of a command: on virtual nodes of a shared host as sbatch would start it,
-    elsewhere inside the allocation that its own options ask for."""
+    """Return `plan` with the batch script in place of a command. On virtual nodes of a shared host the script starts as
+    sbatch would start it; elsewhere it starts inside the allocation that its own options request."""
     script, source = effective_script(job), script_origin(job)
     size = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
@@ -56,13 +56,14 @@ def with_script(plan: Plan, job: Job, facts: ComputeFacts) -> Plan:
 
 
 def virtual_host(index: int) -> str:
-    """Return the name of a virtual node: an address of this machine alone, which every program can reach without asking
-    for a name."""
+    """Return the name of a virtual node: a loopback address of this machine, which every program can reach without a
+    name lookup."""
     return f"127.0.{index // 254}.{index % 254 + 1}"
 
 
 def _cpus(script: BatchScript, asked: AllocationRequest, facts: ComputeFacts) -> int:
-    """Return the CPUs of each node: as many as the script asks for, or the machine's where it wants whole nodes."""
+    """Return the number of CPUs of each node: as many as the script requests, or at least the machine's if it requests
+    whole nodes."""
     return max(asked.cpus, facts.cores_per_node or 1) if script.has_option("exclusive") else asked.cpus
 
 
@@ -79,9 +80,10 @@ def _nodes(asked: AllocationRequest, plan: Plan) -> tuple[NodePlan, ...]:
 
 
 def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
-    """What a batch script's run directory holds for it, by name: the script, and the programs that it finds first.
+    """Return the files that the run directory contains for a batch script, by name: the script, and the programs that
+    it finds first. Return none for a job without a batch script.
 
-    `virtual`: those of virtual nodes, or of a real cluster; None: both.
+    `virtual` selects the programs of virtual nodes (True) or of a real cluster (False); None: both.
     """
     if job.batch_script is None:
         return {}
@@ -94,12 +96,12 @@ def files(job: Job, virtual: bool | None) -> Mapping[str, bytes]:
 
 
 def write_files(job: Job, paths: RunPaths) -> None:
-    """Write these files into the run directory. Raises OSError."""
+    """Write these files into the run directory. Raise OSError."""
     mode = 0o750 if job.share == "group" else 0o700
     for name, data in files(job, None).items():
         path = os.path.join(paths.root, name)
         os.makedirs(os.path.dirname(path), mode=mode, exist_ok=True)
-        own = 0o700 if name == SCRIPT else mode  # others have it in the code, unless the user leaves it out there
+        own = 0o700 if name == SCRIPT else mode  # other users find it in the code, unless the user leaves it out there
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own), "wb") as file:
             file.write(data)
 
@@ -110,8 +112,8 @@ def _read(name: str) -> bytes:
 
 
 def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
-    """Link the paths that the script names and that the snapshot leaves out (environments, data, what is ignored) to
-    where they are. Return these paths. Raises OSError."""
+    """Create links for the paths that the script names and that the snapshot leaves out (environments, data, ignored
+    files) to their originals. Return these paths. Raise OSError."""
     if job.code is None or not script_of_job(job).is_shell:
         return []
     from worldsize.wings.batch_scripts.script.shell_values import expanded_commands
@@ -128,7 +130,8 @@ def link_left_out_paths(job: Job, paths: RunPaths) -> list[str]:
 
 
 def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
-    """Return the shortest beginning of a relative path that exists in `code` and not in its snapshot."""
+    """Return the shortest leading part of a relative path that exists in `code` and not in its snapshot; None if there
+    is none."""
     if word.startswith(("/", "~", "-")) or not word.isprintable():
         return None
     parts = [part for part in word.split("/") if part not in ("", ".")]
@@ -142,8 +145,8 @@ def _left_out_path(word: str, code: str, snapshot: str) -> str | None:
 
 
 def _directory_in_run(paths: RunPaths, directory: str) -> str | None:
-    """Where a directory of the snapshot is in the run; None where a link leads out of the run, to where another user
-    may exchange files."""
+    """Return the path of a directory of the snapshot in the run; None if a link leads out of the run, where another
+    user may exchange files."""
     from worldsize.trust.trees import path_within
 
     try:

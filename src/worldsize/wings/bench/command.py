@@ -1,4 +1,5 @@
-"""bench: a training, or a part of the machine, at several world sizes: a curve, a table, a page."""
+"""The command `bench`: measures a training, or a part of the machine, at several world sizes, and writes a curve, a
+table and a page."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def complete_what(prefix: str, **more: Any) -> list[str]:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Measure, write the files, show the result; return the exit code."""
+    """Run the benchmark, write the files and show the result. Return the exit code. Raise UsageError."""
     from worldsize.wings.bench.directory import default_directory, locked_directory
     from worldsize.wings.bench.result_file import read_result
 
@@ -101,7 +102,7 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[BenchResult, int]:
-    """What was measured, and the exit code where it has ended early."""
+    """Run the benchmark. Return its result, and the exit code: 0, or that of an interruption that ended it early."""
     from worldsize.wings.bench.session import Interrupted
 
     try:
@@ -111,7 +112,7 @@ def _measure(options: argparse.Namespace, session: Session, kind: str) -> tuple[
 
 
 def _finish(result: BenchResult, directory: str, as_json: bool, against: BenchResult | None) -> int:
-    """Write the files and show the result; the exit code."""
+    """Write the files and show the result. Return the exit code: 1 if a measurement failed, otherwise 0."""
     from worldsize.wings.bench.output.derived import result_data
     from worldsize.wings.bench.output.files import write_files
     from worldsize.wings.bench.output.terminal import result_lines
@@ -149,7 +150,8 @@ def _session(options: argparse.Namespace, config: Config, worlds: tuple[World, .
 
 
 def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
-    """Return the kind that a word names, or that of jobs. UsageError for what is neither."""
+    """Return the kind of benchmark that a word names, or that of jobs for a file or a command. Raise UsageError for
+    anything else."""
     if words is not None:
         if what is not None:
             raise UsageError(f"both {what} and a command after --", None, "give one of them")
@@ -169,7 +171,8 @@ def _kind_of(what: str | None, words: Sequence[str] | None) -> str:
 
 
 def _worlds(options: argparse.Namespace, config: Config, kind: str) -> tuple[World, ...]:
-    """Those of -w, else the usual ones; none for a job without -w, which may name its compute itself. UsageError."""
+    """Return the worlds of -w, otherwise the usual ones. Return none for a job without -w, which may name its compute
+    itself. Raise UsageError."""
     if options.worlds is not None:
         return parse_worlds(options.worlds)
     if kind == _JOB:
@@ -188,14 +191,15 @@ def _benchmarks() -> Iterator[tuple[str, Benchmark]]:
 
 
 class _Group:
-    """A group of options that keeps which they are, so that they can be refused with another benchmark."""
+    """A group of options that records them, so that they can be refused with another benchmark."""
 
     def __init__(self, group: Any) -> None:
         self._group = group
         self.actions: list[argparse.Action] = []
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
-        """Return the action of the option: of one that another kind has too, the very same."""
+        """Add an option and return its action. If another kind has added the same option before, return the action of
+        that one."""
         try:
             action: argparse.Action = self._group.add_argument(*names, **how)
         except argparse.ArgumentError:
@@ -218,7 +222,8 @@ def _group(parser: argparse.ArgumentParser, kind: str) -> _Group:
 
 
 def _refuse_options_of_others(options: argparse.Namespace, kind: str) -> None:
-    """UsageError for an option that this benchmark does not have. Kinds may share one by its destination."""
+    """Refuse options that this benchmark does not have. Kinds may share an option by its destination. Raise UsageError
+    for the first one that was given."""
     own = {action.dest for action in _groups[kind].actions}
     values: Mapping[str, Any] = vars(options)
     for other, group in _groups.items():

@@ -1,4 +1,4 @@
-"""The directory of one benchmark: made, locked, and taken up again."""
+"""The directory of one benchmark: creates it, locks it, and reads an earlier result from it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def default_directory(kind: str, now: float) -> str:
 
 @contextmanager
 def locked_directory(path: str) -> Generator[None, None, None]:
-    """The directory for this process alone; made where it is not there, and removed where nothing came into it.
-    UsageError where another one writes there, or where it holds something else than a benchmark; StorageError."""
+    """Lock the directory for this process inside the context. Create it if it does not exist; remove a directory that
+    it created if it is still empty at the end. Raise UsageError if another benchmark writes there, or if the directory
+    contains files of something else. Raise StorageError."""
     is_new = not os.path.lexists(path)
     try:
         os.makedirs(path, exist_ok=True)
@@ -40,13 +41,14 @@ def locked_directory(path: str) -> Generator[None, None, None]:
         yield
     finally:
         if is_new and not os.listdir(descriptor):
-            with suppress(OSError):  # somebody else has removed it, or has just written into it
+            with suppress(OSError):  # another process has removed it, or has just written into it
                 os.rmdir(path)
         os.close(descriptor)
 
 
 def _lock(descriptor: int, path: str) -> None:
-    """A file system without locks has none that could hold one."""
+    """Lock the directory. A file system that does not support locks counts as not locked. Raise UsageError if another
+    process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -55,8 +57,8 @@ def _lock(descriptor: int, path: str) -> None:
 
 
 def former_result(directory: str, empty: BenchResult) -> BenchResult:
-    """What an earlier session has measured there; `empty` where there was none. UsageError where its settings were
-    others."""
+    """Return the result of an earlier session in the directory; `empty` if there is none. Raise UsageError if its
+    settings differ."""
     if not os.path.lexists(os.path.join(directory, RESULT)):
         return empty
     former = read_result(directory)

@@ -1,4 +1,4 @@
-"""The two tables of what a benchmark ran on, hardware and software, as the guides have them."""
+"""The two tables of the hardware and the software that a benchmark ran on, in the form that the guides use."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from worldsize.state.node_facts import NodeFacts, Rows
 
 
 def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
-    """Return the nodes and their hardware: one value where all are equal, else who has which. Empty where nothing is
-    known."""
+    """Return the table of the nodes and their hardware: one value if all nodes are equal, otherwise the value of each
+    node. Empty if nothing is known."""
     facts = find_provider("facts")
     rows: Rows = facts.hardware_table(nodes) if facts else ()
     return rows
 
 
 def software_table(nodes: Sequence[NodeFacts], reported: Mapping[str, str]) -> Rows:
-    """Return the same of their software. What ranks have `reported`, by the names of rows, counts: they know what they
-    have loaded."""
+    """Return the table of the nodes' software, in the same form. The values that ranks have `reported`, by the names of
+    rows, take precedence, because the ranks know which software they have loaded."""
     facts = find_provider("facts")
     rows: Rows = facts.software_table(nodes, reported) if facts else tuple(reported.items())
     return rows

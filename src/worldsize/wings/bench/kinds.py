@@ -1,4 +1,4 @@
-"""The benchmarks, by the word behind `worldsize bench`; a job file is one, too."""
+"""The kinds of benchmarks, by the word after `worldsize bench`; `job` is the kind of job files."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KINDS = {
 
 
 class Benchmark(Protocol):
-    """What the module of a kind has.
+    """The interface of the module of a kind.
 
-    add_options  the options of this kind alone, into a group of their own of the verb's parser
-    measure      run it, each world after the other, and return what was found. UsageError, WorldsizeError
-    tables       the tables of a result; those of hardware and software are not among them
-    sentences    what a person should know of the result, the recommendation first; each with its numbers
-    charts       pictures of a result; `pictures` is that provider (Chart, Line): `service/providers.py`
+    add_options  add the options of this kind alone to a group of their own in the verb's parser
+    measure      run the benchmark in each world in turn, and return the result. Raise UsageError, WorldsizeError.
+    tables       return the tables of a result, without those of hardware and software
+    sentences    return what a user should know of the result, with numbers, the recommendation first
+    charts       return the charts of a result; `pictures` is that provider (Chart, Line): `service/providers.py`
     """
 
     def add_options(self, group: Any) -> None: ...

@@ -1,4 +1,5 @@
-"""Whether ranks share what each of them takes for its own: then a benchmark tells of the sharing, and of no scaling."""
+"""Detection of ranks that share cores or GPUs which each of them treats as its own. A benchmark then measures the
+sharing, and not the scaling."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from worldsize.state.node_facts import NodeFacts
 
 
 def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threads: int | None) -> str:
-    """Return a sentence where the ranks of a machine, with `threads` each (None: one), have more threads than it has
-    cores, or where they are more than its GPUs; "" otherwise, and of what is not known.
+    """Return a sentence if the ranks of a machine, with `threads` threads each (None: one), have more threads than the
+    machine has cores, or if there are more ranks than GPUs; "" otherwise, and if the numbers are not known.
 
-    Nodes of one machine share its cores and its GPUs: none has any for itself. Of several such machines the first is
-    told.
+    Nodes of one machine share its cores and its GPUs: none has any for itself. If there are several such machines, the
+    first one is reported.
     """
     for machine in _machines(nodes):
         found = _gpu_sentence(machine, ranks_per_node) or _core_sentence(machine, ranks_per_node, threads or 1)
@@ -23,7 +24,7 @@ def find_oversubscription(nodes: Sequence[NodeFacts], ranks_per_node: int, threa
 
 
 def _machines(nodes: Sequence[NodeFacts]) -> list[list[NodeFacts]]:
-    """Return the nodes of each machine; one whose machine is not known is a machine of its own."""
+    """Return the nodes of each machine. A node whose machine is not known counts as a machine of its own."""
     found: dict[str, list[NodeFacts]] = {}
     for node in nodes:
         found.setdefault(node.machine or f"node {node.node_rank}", []).append(node)

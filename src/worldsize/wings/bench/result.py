@@ -1,4 +1,4 @@
-"""What a benchmark has measured: the value that tables, pictures, pages and files are made of."""
+"""The result of a benchmark: the value from which tables, pictures, pages and files are made."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ RESULT_VERSION = 1
 
 
 class Measurement(NamedTuple):
-    """What one run, or one launcher, has shown.
+    """The measurement of one run, or of one launcher.
 
-    run        the run's id; "" where no run of worldsize was measured
-    rate       what all ranks together do in a second, in the result's `unit`; None where nothing was measured
-    rates      the single rates that `rate` is the median of, in the order of time
-    seconds    of the work alone, from its beginning to its end; None where only a rate is known
-    held       seconds for which the run held its nodes, for GPU-hours
-    gpus       of all nodes together, as the ranks used them; 0: CPUs
-    communication  the share of a step, 0 to 1, in which ranks waited for each other; None where it was not measured
-    oversubscribed a sentence where ranks share cores or GPUs: then no efficiency is said
-    failure    a sentence, where the run failed
-    details    what the kind of benchmark has to say besides, of JSON's kinds
-    code       the digest of the run's code; "" where it is not known
+    run             the run's id; "" if no run of worldsize was measured
+    rate            what all ranks together do in a second, in the result's `unit`; None if nothing was measured
+    rates           the single rates that `rate` is the median of, in the order of time
+    seconds         the time of the work alone, from its beginning to its end; None if only a rate is known
+    held            the seconds for which the run held its nodes, for GPU-hours
+    gpus            the number of GPUs of all nodes together that the ranks used; 0: CPUs
+    communication   the share of a step, 0 to 1, in which ranks waited for each other; None if it was not measured
+    oversubscribed  a sentence if ranks share cores or GPUs, in which case no efficiency is computed
+    failure         a sentence if the run failed
+    details         additional values of the kind of benchmark, as JSON values
+    code            the digest of the run's code; "" if it is not known
     """
 
     world: World
@@ -41,14 +41,14 @@ class Measurement(NamedTuple):
 
 
 class BenchResult(NamedTuple):
-    """All that one `worldsize bench` has measured, and on what.
+    """All measurements of one `worldsize bench`, and the conditions under which they were made.
 
-    kind      "resnet50", "job", "allreduce" or "launch"
-    title     what was measured, with whatever makes it no standard figure ("ResNet-50, 32 × 32 images: tiny settings")
-    unit      of `Measurement.rate`: "images/s"
-    scaling   "weak": the work grows with the ranks; "strong": it stays; "": no curve over worlds
-    created   Unix seconds
-    settings  names and values, as they are shown
+    kind       "resnet50", "job", "allreduce" or "launch"
+    title      what was measured, with every setting that makes it a non-standard figure ("…: tiny settings")
+    unit       the unit of `Measurement.rate`: "images/s"
+    scaling    "weak": the work grows with the ranks; "strong": it stays the same; "": no curve over worlds
+    created    Unix seconds
+    settings   names and values, as they are shown
     hardware, software  the two tables, in the order in which they are shown
     """
 
@@ -67,7 +67,7 @@ class BenchResult(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of text. Numbers are formatted already; the first column names the row."""
+    """A table of text. Numbers are already formatted; the first column names the row."""
 
     caption: str
     headers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`result.json`: a result as a file, written after each world, and read again by `--to` and `--against`."""
+"""`result.json`: a result as a file, which is written after each world, and read again by `--to` and `--against`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from worldsize.wings.bench.result import RESULT_VERSION, BenchResult, Measuremen
 
 RESULT = "result.json"
 _MOST_BYTES = 64 << 20
-"""A result of 64 worlds has some kilobytes."""
+"""The maximum size of a result file. A result of 64 worlds has some kilobytes."""
 _HINT = "name the result.json that `worldsize bench` has written, or its directory"
 
 
 def write_result(result: BenchResult, directory: str) -> None:
-    """Replace the file as a whole, in a directory that no snapshot of code holds. StorageError."""
+    """Write the result, replacing the file as a whole. Mark its directory so that snapshots of code leave it out. Raise
+    StorageError."""
     path = os.path.join(directory, RESULT)
     measurements = [{**each._asdict(), "world": each.world._asdict()} for each in result.measurements]
     try:
@@ -31,8 +32,8 @@ def write_result(result: BenchResult, directory: str) -> None:
 
 
 def read_result(path: str) -> BenchResult:
-    """Return the result in a file, or in the `result.json` of a directory, checked. UsageError where there is none, and
-    where it cannot be understood."""
+    """Return the result in a file, or in the `result.json` of a directory, checked. Raise UsageError if there is none,
+    or if it is invalid."""
     if os.path.isdir(path):
         path = os.path.join(path, RESULT)
     try:
@@ -56,7 +57,7 @@ def _parse(value: Any) -> BenchResult:
 
 
 def _check(measurement: Measurement) -> None:
-    """Refuse what no benchmark could have measured."""
+    """Check that a benchmark can have measured these values. Raise ValueError if not."""
     world = measurement.world
     if world.nodes < 1 or world.ranks_per_node < 1:
         raise ValueError(f"{world} is not a world size")

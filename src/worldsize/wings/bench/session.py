@@ -1,4 +1,4 @@
-"""One `worldsize bench`: where it runs, and the runs of its worlds, one after the other."""
+"""The execution of one `worldsize bench`: its settings, and the runs of its worlds, one after the other."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ if TYPE_CHECKING:
 
 
 class Session(NamedTuple):
-    """directory: where all that is measured is written, as soon as it is known.
-    settings   KEY=VALUE that change the job of each world, as `--set` has them
-    timeout    seconds for which one run is waited for, in a queue too
+    """The settings of one `worldsize bench`.
+
+    directory  the directory where all measurements are written, as soon as they are known
+    settings   KEY=VALUE pairs that change the job of each world, as those of `--set`
+    timeout    the seconds for which one run is waited for, including its time in a queue
     dry_run    show what would be submitted, and submit nothing
-    options    which option has said a key of the job, where it was another than `--set`
+    options    the option that has set a key of the job, if it was not `--set`
     """
 
     config: Config
@@ -64,19 +66,21 @@ class Session(NamedTuple):
     options: Mapping[str, str] = {}
 
     def shown_settings(self) -> dict[str, str]:
-        """What `--set` and `--environment` say, without secrets: two measurements with other ones are two."""
+        """Return the values of `--set` and `--environment`, without secrets. Measurements with different values are
+        different measurements."""
         shown = (mask_text(each).partition("=") for each in self.settings)
         return {f"--set {name}": value for name, _, value in shown}
 
     def measure_worlds(
         self, empty: BenchResult, make_job: MakeJob, read: ReadRun, lines: Mapping[str, int] | None = None
     ) -> BenchResult:
-        """Submit the job of each world once the run before it has ended, and have `read` find in a run that has
-        succeeded what was measured; `empty`, with measurements, facts of the nodes and failures. All worlds are planned
-        before the first is submitted. `lines`: of the keys of a job file.
+        """Submit the job of each world once the previous run has ended, and call `read` to read the measurement from
+        each run that has succeeded. Return `empty` with the measurements, the facts of the nodes and the failures. All
+        worlds are planned before the first is submitted. `lines` are the lines of the keys in a job file.
 
-        What an earlier session of the same directory has measured with the same settings is kept, and not measured
-        again; a run that it has left is waited for. UsageError, WorldsizeError; Interrupted, with what was measured.
+        Measurements that an earlier session in the same directory has made with the same settings are kept, and not
+        repeated. A run that it has left is waited for. Raise UsageError, WorldsizeError. Raise Interrupted, with the
+        result so far.
         """
         requests = {world: self._request(make_job(world), world, lines or {}) for world in self.worlds}
         if self.dry_run:
@@ -86,7 +90,7 @@ class Session(NamedTuple):
         try:
             for world, request in requests.items():
                 result = self._measure(result, world, request, read)
-        except KeyboardInterrupt:  # while no run is under way: what is measured is shown
+        except KeyboardInterrupt:  # between two runs: the measurements so far are shown
             raise Interrupted(result, INTERRUPTED) from None
         return result
 
@@ -102,7 +106,7 @@ class Session(NamedTuple):
         origins = KeyOrigins(job.source, lines, {**options, **override_origins(self.settings), **self.options})
         return SubmissionRequest(
             job, self.config, self.compute, self.environ, self.cwd, origins, self.argv, check={}
-        )  # a check of nodes would take longer than many measurements
+        )  # a check of the nodes would take longer than many measurements
 
     def _show_plans(self, empty: BenchResult, requests: Mapping[World, SubmissionRequest]) -> BenchResult:
         from worldsize.cli.output import show
@@ -114,7 +118,8 @@ class Session(NamedTuple):
         return empty
 
     def _measure(self, result: BenchResult, world: World, request: SubmissionRequest, read: ReadRun) -> BenchResult:
-        """`result` with the measurement of one world, and the file that holds it."""
+        """Measure one world. Write the result file and return `result` with the new measurement. Raise Interrupted if
+        the user has left or cancelled, or if the first runs do not report the value to measure."""
         known = next((each for each in result.measurements if each.world == world), None)
         if known is not None and known.rate is not None:
             report(f"{world}: measured already ({known.run})" if known.run else f"{world}: measured already")
@@ -122,7 +127,7 @@ class Session(NamedTuple):
         run = WorldRun(world, request, self.timeout)
 
         def began(started: Run) -> None:
-            """Keep the id of the run, so that another session finds it again, whatever happens to this one."""
+            """Record the id of the run, so that a later session finds it again even if this one ends."""
             write_result(_with(result, Measurement(world, started.id)), self.directory)
 
         end = run.follow(self._former_run(known), began)
@@ -147,13 +152,14 @@ class Session(NamedTuple):
         return result
 
     def _former_run(self, known: Measurement | None) -> Run | None:
-        """Return the run that an earlier session has submitted for a world and did not see the end of."""
+        """Return the run that an earlier session has submitted for a world without waiting for its end; None if there
+        is none."""
         if known is None or not known.run or known.failure:
             return None
         try:
             paths = find_run_paths(self.config.home, known.run)
             if os.path.basename(paths.root) != known.run:
-                return None  # part of a name, which a person may type
+                return None  # the id is only a part of that name, as users may type it
             run = Run(paths, self.environ)
             world = len(run.plan.nodes), run.plan.world_size
         except WorldsizeError:
@@ -162,7 +168,8 @@ class Session(NamedTuple):
 
 
 class Interrupted(Exception):
-    """The person leaves, or has cancelled, or no run says what is to be measured. `code`: of this process's end."""
+    """An early end of the benchmark: the user has left or cancelled it, or the runs do not report the value to measure.
+    `result` is the result so far, and `code` the exit code of this process."""
 
     def __init__(self, result: BenchResult, code: int) -> None:
         super().__init__(code)
@@ -171,8 +178,8 @@ class Interrupted(Exception):
 
 
 def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
-    """Return the worlds of 1, 2, 4 … ranks up to the GPUs or cores of this machine. UsageError for any other compute,
-    of which the person has to say how many nodes to use."""
+    """Return the worlds of 1, 2, 4 … ranks up to the number of GPUs or cores of this machine. Raise UsageError for any
+    other compute, because the user must state how many nodes to use there."""
     settings = config.computes[compute]
     if settings.type != LOCAL:
         raise UsageError(f"no worlds named to measure on {compute}", "-w", "-w 1x1,1x2,2x2, say")
@@ -183,14 +190,15 @@ def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
 
 
 def read_facts(run: Run) -> tuple[NodeFacts, ...]:
-    """What the nodes of a run are; nothing where it is not known."""
+    """Return the facts of the nodes of a run; empty if they are not known."""
     facts = find_provider("facts")
     found: tuple[NodeFacts, ...] = facts.read_facts(run.paths) if facts else ()
     return found
 
 
 def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
-    """Plan every world. UsageError for the first that cannot be run, and for one that its job makes another."""
+    """Plan every world and report the notices. Raise UsageError for the first world that cannot be run, and for one
+    whose job has another size."""
     told: set[str] = set()
     for world, request in requests.items():
         planned = plan_job(request, time.time())
@@ -205,25 +213,25 @@ def _check_plans(requests: Mapping[World, SubmissionRequest]) -> None:
 
 
 def _without_failures(former: BenchResult) -> BenchResult:
-    """What is measured again, because it failed, is no measurement."""
+    """Return the result without failed measurements, which are measured again."""
     return former._replace(measurements=tuple(each for each in former.measurements if not each.failure))
 
 
 def _with(result: BenchResult, measurement: Measurement) -> BenchResult:
-    """`result` with the measurement of a world in place of the one before, in the order of worlds."""
+    """Return `result` with the measurement of a world in place of the previous one, in the order of the worlds."""
     others = [each for each in result.measurements if each.world != measurement.world]
     ordered = sorted([*others, measurement], key=lambda each: (each.world.ranks, each.world.nodes))
     return result._replace(measurements=tuple(ordered))
 
 
 def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
-    """WorldsizeError for a run that has succeeded, and says nothing that could be measured: UsageError where it was
-    asked for what it does not say."""
+    """Return the measurement of a run that has ended. Raise WorldsizeError for a run that has succeeded without a value
+    that could be measured, and UsageError if it lacks the value that the user has named."""
     empty = Measurement(end.world, end.run.id if end.run is not None else "", failure=end.failure)
     if end.run is None or end.status is None or end.failure:
         return empty
     if end.status.state != RunState.SUCCEEDED:
-        return empty  # it goes on without this process
+        return empty  # the run continues without this process
     _check_nodes(end.run)
     found = read(end.run, end.status, end.world)
     started, ended = end.status.started, end.status.ended
@@ -233,13 +241,13 @@ def _measurement(end: RunEnd, read: ReadRun, is_local: bool) -> Measurement:
 
 
 def _code_digest(manifest: str) -> str:
-    """Return the digest of all files of a run's code; "" where it is not known."""
+    """Return the digest of all files of a run's code; "" if it is not known."""
     digest = read_object(manifest).get("digest")
     return digest[:_DIGEST] if isinstance(digest, str) else ""
 
 
 def _not_one_training(job: Job) -> str | None:
-    """What the job is instead of one run that trains once; None where it is that."""
+    """Return the kind of a job that is not one run that trains once; None if it is."""
     if job.batch_script is not None:
         return "a batch script"
     if job.autotune is not None:
@@ -248,15 +256,16 @@ def _not_one_training(job: Job) -> str | None:
 
 
 def _check_nodes(run: Run) -> None:
-    """WorldsizeError for a run that went on without some of its nodes: it is of another world then."""
+    """Check that a run has used all of its nodes. Raise WorldsizeError if it continued without some of them, because
+    that is another world."""
     lost = sorted({node for record in read_exits(run.paths, len(run.plan.nodes)) for node in record.without})
     if lost:
         raise WorldsizeError(f"it continued without node {', '.join(map(str, lost))}: this is another world")
 
 
 def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool) -> Measurement:
-    """Return `found` with the number of GPUs of the run, and with a sentence where ranks shared GPUs or cores. On this
-    machine the GPUs of ranks count, on a cluster all of its nodes; ranks that computed on CPUs had none."""
+    """Return `found` with the number of GPUs of the run, and with a sentence if ranks shared GPUs or cores. On this
+    machine the GPUs of the ranks count, on a cluster all GPUs of its nodes. Ranks that computed on CPUs had none."""
     threads = found.details.get("threads")
     used = [node._replace(gpus=0) for node in nodes] if found.details.get("device") == "CPU" else nodes
     said = find_oversubscription(used, found.world.ranks_per_node, threads if type(threads) is int else None)
@@ -265,7 +274,7 @@ def _with_shares(found: Measurement, nodes: Sequence[NodeFacts], is_local: bool)
 
 
 def _gpus(nodes: Sequence[NodeFacts]) -> int:
-    """Of all machines together: nodes of one machine see the same ones."""
+    """Return the number of GPUs of all machines together. Nodes of one machine see the same ones."""
     machines = {node.machine or str(node.node_rank): node.gpus for node in nodes}
     return sum(machines.values())
 
@@ -275,7 +284,8 @@ def _has_rate(result: BenchResult) -> bool:
 
 
 def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[NodeFacts, ...]) -> BenchResult:
-    """Return the tables of the largest world that was measured."""
+    """Return `result` with the tables of hardware and software of this run, if its world is the largest that was
+    measured; otherwise unchanged."""
     largest = max(each.world.ranks for each in result.measurements if each.rate is not None)
     if measurement.world.ranks < largest or not nodes:
         return result
@@ -285,7 +295,8 @@ def _with_facts(result: BenchResult, measurement: Measurement, nodes: tuple[Node
 
 
 def _line(measurement: Measurement, unit: str) -> str:
-    """ "2x2: 341 images/s (run 20261127-…, 12 s)"; why not, where there is no rate."""
+    """Return the report line of a measurement, such as "2x2: 341 images/s (run 20261127-…, 12 s)", or the reason why it
+    has no rate."""
     if measurement.failure:
         return f"{measurement.world}: failed: {measurement.failure}"
     took = f", {duration_text(measurement.held)}" if measurement.held is not None else ""

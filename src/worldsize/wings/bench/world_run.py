@@ -1,4 +1,5 @@
-"""The run of one world: submitted or found again, followed to its end, cancelled where somebody asks for it."""
+"""The run of one world: submitted or found again, followed to its end, cancelled at the user's request or after a
+timeout."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ INTERRUPTED = 130
 
 
 class RunEnd(NamedTuple):
-    """How the run of a world has ended.
+    """The end of the run of a world.
 
-    run          None where it could not be submitted
-    status       the last that is known
-    failure      a sentence; "" where it succeeded, and where it goes on without this process
-    interrupted  the exit code of this process, where the person has cancelled or left
+    run          None if it could not be submitted
+    status       the last status that is known
+    failure      a sentence; "" if it succeeded, and if it continues without this process
+    interrupted  the exit code of this process, if the user has cancelled or left
     """
 
     world: World
@@ -42,7 +43,7 @@ class RunEnd(NamedTuple):
 
 
 class WorldRun:
-    """`timeout`: seconds, after which the run is cancelled."""
+    """The run of one world. `timeout` is the number of seconds after which the run is cancelled."""
 
     def __init__(self, world: World, request: SubmissionRequest, timeout: float | None) -> None:
         self._world = world
@@ -51,8 +52,8 @@ class WorldRun:
         self._signals = FollowSignals()
 
     def follow(self, former: Run | None, began: Callable[[Run], None]) -> RunEnd:
-        """Wait for the end of the run, which is `former` or a new one, and say on stderr why it failed. `began` gets a
-        new one before its compute does."""
+        """Wait for the end of the run, which is `former` or a new one, and print on stderr why it failed. `began` is
+        called with a new run before it is submitted to its compute."""
         try:
             run = former or self._submit(began)
         except WorldsizeError as error:
@@ -110,15 +111,16 @@ class WorldRun:
 
 
 class _Quiet(NoticePrinter):
-    """The notices of all worlds are the same: they were told when the worlds were planned."""
+    """A printer that drops notices. The notices of all worlds are the same, and were reported when the worlds were
+    planned."""
 
     def show_notice(self, text: str) -> None:
         pass
 
 
 def failure_sentence(status: Status, data: Mapping[str, Any]) -> str:
-    """Why the run has failed; of a rank that has ended with 1 and no exception, as by `sys.exit(text)`, with its last
-    line. `data`: the screen of the failure, in which secrets are masked."""
+    """Return why the run has failed. If a rank has ended with code 1 and no exception, as by `sys.exit(text)`, add its
+    last line. `data` is the data of the failure screen, in which secrets are masked."""
     words = status.message or (status.failure.message if status.failure else "")
     lines = data.get("last_lines", ()) if data.get("code") == 1 and not data["exception"] else ()
     last = next((line for line in reversed(lines) if line.strip()), "")

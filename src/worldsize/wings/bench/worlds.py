@@ -8,12 +8,12 @@ from worldsize.errors import UsageError
 from worldsize.jobspec.job import MAX_RANKS
 
 _MOST = 64
-"""A curve of more points is a slip."""
+"""The maximum number of worlds. A curve of more points is a mistake."""
 _EXAMPLE = "write nodes x ranks per node, such as -w 1x1,1x2,2x2"
 
 
 class World(NamedTuple):
-    """So many nodes with so many ranks each."""
+    """A world size: a number of nodes, and the number of ranks on each of them."""
 
     nodes: int
     ranks_per_node: int
@@ -27,8 +27,9 @@ class World(NamedTuple):
 
 
 def parse_worlds(text: str) -> tuple[World, ...]:
-    """Return the worlds in the order of their ranks, of equal ones in that of their nodes; a number alone is that many
-    ranks of one node. UsageError for what is none, for one that stands twice, and for more than 64."""
+    """Return the worlds in the order of their ranks; those with the same number of ranks are in the order of their
+    nodes. A number alone is the number of ranks on one node. Raise UsageError for a word that is not a world size, for
+    one that is named twice, and for more than 64."""
     parts = text.split(",", _MOST)
     if len(parts) > _MOST:
         raise UsageError(f"more than {_MOST} worlds", "-w", _EXAMPLE)
@@ -51,7 +52,8 @@ def _parse_world(text: str) -> World:
 
 
 def default_worlds(most: int) -> tuple[World, ...]:
-    """1, 2, 4 … ranks of one node, at most so many; the last is `most` itself."""
+    """Return the worlds of 1, 2, 4 … ranks on one node, with at most `most` ranks. The last one has exactly `most`
+    ranks."""
     counts, count = [], 1
     while count < most:
         counts.append(count)

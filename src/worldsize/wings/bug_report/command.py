@@ -1,4 +1,4 @@
-"""bugreport: one archive about a run, to send with a report about worldsize."""
+"""The command `bugreport`: writes one archive about a run, to send with a report about worldsize."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make_report(options: argparse.Namespace) -> int:
 
 
 def report_files(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the names of the archive's files and what is in them, redacted."""
+    """Yield the names of the archive's files and their content, redacted."""
     redact = redactor(known_secrets(run.paths), os.path.expanduser("~"))
     yield "README.txt", _README.format(run=run.id)
     yield "machine.json", json.dumps(redact(machine_facts(run.paths.root, os.environ)), indent=1) + "\n"
@@ -72,8 +72,8 @@ def report_files(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def known_secrets(paths: RunPaths) -> list[str]:
-    """Return the values of the run's secrets, as far as this process can tell them: those that are kept until it ends,
-    and those of this process's variables of the same names, where the run is this user's own."""
+    """Return the values of the run's secrets, as far as this process can read them: those that are kept until the run
+    ends, and those of this process's variables of the same names. Empty if the run is not this user's own."""
     found: list[str] = []
     if not is_own(paths):
         return found
@@ -85,7 +85,7 @@ def known_secrets(paths: RunPaths) -> list[str]:
     try:
         found += plan_secret_values(read_unmasked_plan(paths))
     except (OSError, ValueError, WorldsizeError):
-        pass  # it has ended: they are gone
+        pass  # the run has ended: they are gone
     return list(dict.fromkeys([*found, *secret_values(os.environ)]))
 
 

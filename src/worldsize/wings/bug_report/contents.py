@@ -1,4 +1,4 @@
-"""What a report about a run holds: files of its directory, by name, with secrets masked and long ones cut."""
+"""The contents of a report about a run: files of its directory, by name, with secrets masked and long files cut."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.trust.secrets import mask_text, mask_tree, mask_values
 
 LOG_BYTES = 64 << 10
-"""So much of the end of a log, or of another file of lines."""
+"""The number of bytes to keep from the end of a log, or of another file of lines."""
 
 RECORD_BYTES = 4 << 20
-"""A larger record is cut, and is then no JSON."""
+"""The maximum size of a record in bytes. A larger record is cut, and is then no valid JSON."""
 
 RANKS_BYTES = 16 << 20
-"""So much of all ranks' logs together."""
+"""The maximum number of bytes of all ranks' logs together."""
 
 _RECORDS = (
     "job.yml", "plan.json", "record.json", "environment.json", "handle.json", "submission.txt", "cancel.json",
@@ -35,7 +35,7 @@ _OF_ATTEMPT: Mapping[str, str] = {
     "steps": r"step-\d+\.json",
     "logs": r"(?:[a-z_]+-\d+|conductor)\.log",
 }
-"""Names of the files of an attempt, by their directory. What nodes meet by and what is a secret is none of them."""
+"""The names of the files of an attempt, by their directory. Rendezvous files and secrets are not among them."""
 
 _SHOWN_VARIABLES = (
     "CONDA", "CUDA", "GLOO_", "HSA_", "LANG", "LC_", "LD_LIBRARY_PATH", "MASTER_", "NCCL_", "NVIDIA_", "OMP_", "PATH",
@@ -47,8 +47,8 @@ Redact = Callable[[Any], Any]
 
 
 def redactor(secrets: list[str], home: str) -> Redact:
-    """Return a function that masks secrets in a text, or in a value of JSON's kinds: these texts, and what looks like
-    one by its name or shape; and writes `~` for the user's home."""
+    """Return a function that masks secrets in a text or in a JSON value: the given texts, and everything that looks
+    like a secret by its name or shape. The function also writes `~` for the user's home."""
 
     def redact(value: Any) -> Any:
         known = mask_values(value, secrets)
@@ -66,7 +66,8 @@ def _without_home(value: Any, home: str) -> Any:
 
 
 def run_files(paths: RunPaths) -> Iterator[tuple[str, int]]:
-    """Yield the names, below the run's directory, of what a report has of it, and how many bytes of the end of each."""
+    """Yield the names of the files in the run's directory that a report may contain, relative to it, each with the
+    number of bytes to keep from its end."""
     yield from ((name, RECORD_BYTES) for name in _RECORDS)
     yield from ((name, LOG_BYTES) for name in _names(paths.root, _LOGS))
     for attempt in _names(paths.root, r"attempt-\d+"):
@@ -88,12 +89,12 @@ def _names(directory: str, pattern: str) -> list[str]:
 
 
 def read_redacted(root: str, name: str, most: int, redact: Redact) -> str:
-    """Return the end of a file, at most so many bytes, as a report has it; "" where it is not there, or cannot be
+    """Return the end of a file, at most `most` bytes, redacted for a report; "" if it does not exist or cannot be
     read."""
     data = read_tail(os.path.join(root, name), most + 1)
     text = data[-most:].decode("utf-8", "replace")
     if len(data) > most:
-        whole = text.partition("\n")[2]  # a part of a secret has no shape
+        whole = text.partition("\n")[2]  # a part of a secret cannot be recognised by its shape
         return f"(the last {most} bytes)\n{redact(whole)}"
     if name.endswith(".json") and text:
         value = _parse(text)
@@ -118,7 +119,7 @@ def _parse(text: str) -> Any:
 
 
 def _without_variables(name: str, value: Any) -> Any:
-    """Return the record without the values of variables of the user's that are nobody's business."""
+    """Return the record without the values of the user's private environment variables."""
     environment = value.get("environment") if name == "record.json" and isinstance(value, dict) else None
     if not isinstance(environment, dict):
         return value

@@ -1,4 +1,4 @@
-"""Versions, and what the machine is that makes the report."""
+"""Versions, and facts of the machine on which the report is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS = {"open files": resource.RLIMIT_NOFILE, "processes": resource.RLIMIT_NP
 
 
 def machine_facts(directory: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Facts of this machine and its Python; `directory`: where the run lies. Starts no process."""
+    """Return facts of this machine and its Python. `directory` is the run's directory. Starts no process."""
     return {
         "worldsize": VERSION,
         "python": {
@@ -38,7 +38,7 @@ def machine_facts(directory: str, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _free(directory: str) -> dict[str, int] | None:
-    """Bytes and files that are free where the run lies; None where nobody knows."""
+    """Return the free bytes and files of the file system that contains `directory`; None if they are not known."""
     try:
         found = os.statvfs(directory)
     except OSError:

@@ -1,4 +1,5 @@
-"""What a job asks of each of its nodes, for what checks them: the mapping `asked` of `agent/node_context.py`."""
+"""The requirements of a job for each of its nodes, which checks compare with the nodes: the mapping `asked` of
+`agent/node_context.py`."""
 
 from __future__ import annotations
 
@@ -28,16 +29,17 @@ _CHANGES = (
     r"source|\.|eval|export|PATH=.*|module|ml|spack|conda|mamba|micromamba|pixi|uv|poetry|pipenv|hatch|nix|guix"
     r"|(.*/)?(activate|docker|podman|apptainer|singularity|shifter|ch-run|enroot|sarus|chroot|sudo|ssh)"
 )
-"""Words of a command after which the same word may mean another Python."""
+"""Words in a command after which `python` may be another program than before."""
 
 _TRANSPORT = ("NCCL_", "UCX_", "OMPI_", "FI_", "PSM2_", "GLOO_", "RDMAV_", "SHARP_")
-"""How the names of variables begin by which libraries choose how nodes talk to each other."""
+"""The prefixes of the variables by which libraries choose how nodes communicate."""
 
 
 def asked_of(
     plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts, script: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is known of what the job asks: JSON values. `script`: the facts of its script, {} where there are none."""
+    """Return the known requirements of the job as JSON values. `script` contains the facts of its script; it is {} if
+    there are none."""
     settings = request.config.computes[plan.compute]
     ranks = max(len(node.ranks) for node in plan.nodes)
     cpus = cpus_per_rank(settings, job)
@@ -64,8 +66,9 @@ def asked_of(
 
 
 def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> dict[str, Any]:
-    """`python`: the program that the command names; without one the ranks' own, of which it is not known whether they
-    execute it: `python_guessed`. Nothing of what is in an image."""
+    """Return `python`, the Python that the job's command names. If it names none, return the Python of the ranks
+    together with `python_guessed`, because the ranks may execute another one. Return {} if the Python is inside an
+    image."""
     named = program_of(job.command)
     if named is not None:
         return {"python": named}
@@ -78,25 +81,26 @@ def _python(job: Job, request: SubmissionRequest, settings: ComputeSettings) -> 
 
 
 def _is_image(job: Job, request: SubmissionRequest) -> bool:
-    """Return whether ranks run in a container image, or in what is not known."""
+    """Return whether ranks run in a container image. Return True if that is not known, too."""
     if job.environment is None:
         return False
     try:
         spec = resolve_environment(job.environment, request.config).spec
-    except (WorldsizeError, OSError):  # which the submission itself says
+    except (WorldsizeError, OSError):  # the submission itself reports this error
         return True
     return spec is not None and bool(spec.image) and not (spec.needs_build or spec.existing_python)
 
 
 def cpus_per_rank(settings: ComputeSettings, job: Job) -> int | None:
-    """As the job, or else its compute, says to Slurm; None where neither does."""
+    """Return the number of CPUs per rank from the Slurm options of the job, or else of its compute; None if neither
+    sets it."""
     said = {**settings.options, **job.slurm}.get("cpus_per_rank")
     return said if isinstance(said, int) else None
 
 
 def program_of(command: str) -> str | None:
-    """Return the Python that a command executes: "python" for what finds it on the PATH; None where it names none, or
-    where something before it, as `source env/bin/activate`, decides which one that is."""
+    """Return the Python that a command executes: "python" for a program that finds it on the PATH. None if the command
+    names no Python, or if a word before it, such as `source env/bin/activate`, determines which Python that is."""
     for word in re.split(r"[\s;&|()'\"]+", command):
         if re.fullmatch(_CHANGES, word):
             return None
@@ -109,7 +113,7 @@ def program_of(command: str) -> str | None:
 
 
 def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[list[str]]:
-    """Yield the inputs that nodes read, as they call them: not those that are yet to be fetched."""
+    """Yield the inputs that nodes read, with the nodes' paths. Inputs that are yet to be fetched are omitted."""
     sources = {copy.name: copy.source for copy in plan.local.copies} if plan.local else {}
     for name, value in job.inputs.items():
         if not isinstance(value, Input) or value.path is None or value.optional:
@@ -122,7 +126,7 @@ def _input_paths(plan: Plan, request: SubmissionRequest, job: Job) -> Iterator[l
 
 
 def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
-    """Yield the directories where ranks make outputs outside the run's directory: of each the nearest that is there."""
+    """Yield, for each output outside the run's directory, the nearest existing directory above it."""
     for name, output in job.outputs.items():
         if output.path is None or is_remote(output.path) or not os.path.isabs(output.path):
             continue
@@ -134,7 +138,7 @@ def _output_paths(job: Job, mapped: Mapped) -> Iterator[list[str]]:
 
 
 def _transport_variables(plan: Plan, job: Job) -> dict[str, str]:
-    """Return the job's own variables that decide how nodes talk to each other, without secrets."""
+    """Return the job's own variables that determine how nodes communicate, without secrets."""
     said = (name for name in job.environment_variables if name.startswith(_TRANSPORT))
     known = {name: plan.environment[name] for name in said if name in plan.environment and name not in plan.secrets}
     return {name: value for name, value in known.items() if not is_secret(name, value)}

@@ -1,4 +1,4 @@
-"""The job whose run is a check: of the same nodes, environment and compute as another, and nothing to do there."""
+"""The job whose run is a check. It has the nodes, environment and compute of another job, but its ranks do nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 1800
-"""Seconds that a check may take on its nodes; a short limit lets a scheduler fit it in between others."""
+"""Seconds that a check may take on its nodes. With a short limit, a scheduler can fit it in between other jobs."""
 TAG = "worldsize-check"
 _NOTHING = Job()
 _TIED_TO_THE_JOB = (
@@ -27,14 +27,15 @@ _SLURM_TIED_TO_THE_JOB = ("time", "signal", "requeue", "dependency")
 
 
 def single_job(job: Job) -> Job:
-    """Return the first run of an array, or the one that `job` is; a search without its trials."""
+    """Return the first run of an array, or the job itself if it is no array. A search is returned without its
+    trials."""
     job = job._replace(autotune=None)
     return element_job(job, element_values(job)[0])
 
 
 def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
-    """Return the job that checks the nodes of `job`, whose `plan` it has on a compute of these `settings`: one rank on
-    each node, which does nothing."""
+    """Return the job that checks the nodes of `job`. It has one rank on each node, which does nothing. `plan` is the
+    plan of `job` on a compute with these `settings`."""
     return job._replace(
         **{name: getattr(_NOTHING, name) for name in _TIED_TO_THE_JOB},
         command="true",
@@ -50,8 +51,8 @@ def check_job(job: Job, plan: Plan, settings: ComputeSettings) -> Job:
 
 
 def _variables(job: Job, plan: Plan) -> dict[str, str]:
-    """Return the job's own variables; those that an expression makes, as the plan has them: the inputs are not
-    there."""
+    """Return the job's own variables. The value of a variable with an expression is read from the plan, because a check
+    has no inputs."""
     return {
         name: plan.environment.get(name, "") if "${{" in text else text
         for name, text in job.environment_variables.items()
@@ -59,7 +60,8 @@ def _variables(job: Job, plan: Plan) -> dict[str, str]:
 
 
 def _slurm_options(job: Job, plan: Plan, settings: ComputeSettings) -> Mapping[str, Any]:
-    """What the job says to Slurm, with the CPUs of all its ranks for the one rank of a node, and a short time."""
+    """Return the Slurm options of the job, with the CPUs of all ranks of a node for its single rank, and a short time
+    limit."""
     if settings.type != "slurm":
         return job.slurm
     kept = {key: value for key, value in job.slurm.items() if key not in _SLURM_TIED_TO_THE_JOB}

@@ -1,4 +1,4 @@
-"""From the words of `check` to the job whose nodes are looked at."""
+"""Conversion of the arguments of `check` into the job whose nodes are checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worldsize.wings.checks.check_job import single_job
 
 
 def checked_job(options: argparse.Namespace, config: Config) -> tuple[Job, tuple[str, ...], KeyOrigins]:
-    """Return the job, what is to be warned of, and where each of its keys was said. UsageError, JobError."""
+    """Return the job, the warnings about it, and the origin of each of its keys. Raise UsageError or JobError."""
     job, warnings, lines = _named_job(options)
     if options.sets:
         job = apply_overrides(job, options.sets)
@@ -40,7 +40,8 @@ def _named_job(options: argparse.Namespace) -> tuple[Job, tuple[str, ...], Any]:
 
 
 def _default_world(options: argparse.Namespace, config: Config) -> str:
-    """Without a job: two nodes of a cluster, so that there is something between them; of this machine one."""
+    """Return the world of a check without a job: two nodes on a cluster, so that their connection is checked, and one
+    node on this machine."""
     settings = config.computes[choose_compute(config, options.compute, None)]
     return "1x1" if settings.type == LOCAL else "2x1"
 

@@ -1,4 +1,4 @@
-"""check: the nodes of a job, and its script, before it runs."""
+"""The command `check`, which checks the nodes of a job, and its script, before it runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def complete_rows(**_: Any) -> list[str]:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check the job's nodes and script, and show what was found; return the exit code."""
+    """Check the job's nodes and script, and print the results. Return the exit code."""
     from worldsize.cli.check_results import exit_code, result_lines, show_results
     from worldsize.service.request import SubmissionRequest
     from worldsize.service.submission.findings import format_notice
@@ -104,8 +104,8 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _submit_job(request: Any, planned: Any, found: Any) -> str | None:
-    """Submit the job on nodes that are not bad, and return its run's id; None, and nothing is submitted, where
-    something is bad that is not a node's."""
+    """Submit the job on nodes that are not bad, and return the id of its run. If something is bad that does not belong
+    to a node, submit nothing and return None."""
     from worldsize.cli.progress_line import NoticePrinter
     from worldsize.service.submission.submit import start
     from worldsize.wings.checks.exclusion import without_nodes

@@ -1,4 +1,4 @@
-"""`--exclude-bad`: the job at the same world size, on other nodes than those that are bad."""
+"""The option `--exclude-bad`, which runs the job with the same world size on nodes that are not bad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = ("slurm", "hpcpack")
 
 
 def require_exclusion(compute: Compute, settings: ComputeSettings) -> None:
-    """UsageError for a compute whose nodes cannot be left out one by one."""
+    """Raise UsageError if nodes of this compute cannot be excluded one by one."""
     if "local" in compute.capabilities:
         raise UsageError("the nodes of a local run are all this machine", WHERE, "name a cluster: --compute NAME")
     if settings.type == "slurm" and "queue" not in compute.capabilities:
@@ -25,22 +25,23 @@ def require_exclusion(compute: Compute, settings: ComputeSettings) -> None:
 
 
 def without_nodes(job: Job, bad: Sequence[str], compute: Compute, settings: ComputeSettings) -> Job:
-    """`job` kept off the nodes that call themselves by the names `bad`. UsageError for a name that is no node's, and
-    where too few nodes are left."""
+    """Return `job`, changed so that it does not run on the nodes with the host names `bad`. Raise UsageError if a name
+    belongs to no node, or if too few nodes are left."""
     if not bad:
         return job
     names = [node.name for node in require_node_listing(compute).nodes()]
     excluded = [_scheduler_name(host, names) for host in bad]
     if settings.type == "slurm":
         said = {**settings.options, **job.slurm}.get("exclude", ())
-        others = (said,) if isinstance(said, str) else tuple(said)  # a text may be a list of hosts with brackets
+        others = (said,) if isinstance(said, str) else tuple(said)  # a text may be a host list with brackets
         return job._replace(slurm={**job.slurm, "exclude": (*others, *excluded)})
     left = _other_nodes(job, excluded, compute, settings)
     return job._replace(hpcpack={**job.hpcpack, "nodes": left})
 
 
 def _other_nodes(job: Job, excluded: Collection[str], compute: Compute, settings: ComputeSettings) -> tuple[str, ...]:
-    """Return the nodes of an HPC Pack cluster that a run may go to without these."""
+    """Return the nodes of an HPC Pack cluster on which a run may start, without the excluded ones. Raise UsageError if
+    there are too few."""
     named = _items({**settings.options, **job.hpcpack}.get("nodes", ())) or usable_nodes(compute)[0]
     away = {name.lower() for name in excluded}
     left = tuple(name for name in named if name.lower() not in away)
@@ -53,7 +54,7 @@ def _other_nodes(job: Job, excluded: Collection[str], compute: Compute, settings
 
 
 def _scheduler_name(host: str, names: Sequence[str]) -> str:
-    """What the scheduler calls the node that calls itself `host`."""
+    """Return the scheduler's name for the node whose host name is `host`. Raise UsageError if there is none."""
     wanted = host.lower()
     for name in names:
         if name.lower() == wanted:
@@ -65,6 +66,6 @@ def _scheduler_name(host: str, names: Sequence[str]) -> str:
 
 
 def _items(value: object) -> tuple[str, ...]:
-    """Return the names in a list, or in a text with commas."""
+    """Return the names in a list, or in a text separated by commas."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(str(part).strip() for part in parts) if isinstance(parts, (list, tuple)) else ()

@@ -1,4 +1,4 @@
-"""A check as a run: submitted, waited for, read."""
+"""A check that runs on nodes: its submission, the wait for its end, and its results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _TIMED_OUT = 124
 
 
 class CheckFailed(Exception):
-    """The check itself failed, and the person has been told why; `code` is the exit code of this process."""
+    """The error that a check itself failed. The reason has already been printed. `code` is the exit code of this
+    process."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -40,8 +41,8 @@ class CheckFailed(Exception):
 def run_check(
     request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str], timeout: float | None
 ) -> CheckResults:
-    """Read the script here, submit the check of the nodes and wait for it; what was found for these ids. Raises
-    CheckFailed, and what a submission raises."""
+    """Read the script on this machine, submit the check of the nodes and wait for its end. Return the results for these
+    ids. Raise CheckFailed, and the errors of a submission."""
     about = (planned.plan, planned.job, planned.facts, request.config.computes[planned.plan.compute])
     rows = tuple(row for row in script_rows(*about) if row.id in ids)
     if not any(name in ids for name in row_ids()):
@@ -51,7 +52,7 @@ def run_check(
 
 
 def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence[str]) -> SubmissionRequest:
-    """Return the submission of the run that looks at the nodes."""
+    """Return the submission of the run that checks the nodes."""
     settings = request.config.computes[planned.plan.compute]
     script = facts_of_script(planned.plan, planned.job, planned.facts, settings)
     asked = asked_of(planned.plan, request, planned.job, planned.facts, script)
@@ -60,7 +61,7 @@ def check_request(request: SubmissionRequest, planned: PlannedJob, ids: Sequence
 
 
 def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckResults:
-    """Submit the check, wait for its end, and read what its head has written."""
+    """Submit the check, wait for its end, and read the record that its head has written."""
     signals = FollowSignals()
 
     def submitting(paths: RunPaths) -> None:
@@ -80,8 +81,8 @@ def _run_on_nodes(request: SubmissionRequest, timeout: float | None) -> CheckRes
 
 
 def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
-    """Wait for the run's end. Raises CheckFailed where that is too late, when it is cancelled, and where the person
-    leaves."""
+    """Wait for the end of the run and return its status. Raise CheckFailed if the timeout expires, in which case the
+    run is cancelled, and if the user detaches."""
     line = WaitingLine(f"check {run.id}")
     try:
         signals.follow()
@@ -102,7 +103,7 @@ def _follow(run: Run, signals: FollowSignals, timeout: float | None) -> Status:
 
 
 def _report_failure(run: Run, status: Status, rows: Sequence[CheckRow]) -> int:
-    """Say why the run of a check failed, and what it had found by then; return the exit code."""
+    """Print why the run of a check failed, and the bad rows that it had found by then. Return the exit code."""
     from worldsize.service.runs.failure_screen import run_failure_lines
 
     report(f"check {run.id} {state_text(status.state, sys.stderr)}", *run_failure_lines(run, status))

@@ -1,4 +1,4 @@
-"""What the text of a job's script says: rows, notices, and facts for what checks nodes. It is read, never executed."""
+"""Rows, notices and facts for checks of nodes, from the text of a job's script. The script is read, never executed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_DISTRIBUTED, _DOWNLOADS = "script.not_distributed", "script.downloads"
 
 
 def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckRow]:
-    """Return a row for each finding, with the file and its line; none where the script cannot be read."""
+    """Return a row for each finding, with the file and its line; none if the script cannot be read."""
     return [
         CheckRow("", found.id, _place(found), found.what, found.verdict, found.hint)
         for found in _findings(plan, job, facts, settings)
@@ -31,7 +31,8 @@ def script_rows(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSett
 
 
 def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> list[CheckResult]:
-    """What a person should know before ranks start, or why they are not; of downloads `download_notices` tells."""
+    """Return the notices for the user before ranks start, and the errors for which they are not started. Downloads are
+    left to `download_notices`."""
     return [
         CheckResult("error" if found.refused else "notice", found.what, _place(found), found.hint or None, id="script")
         for found in _findings(plan, job, facts, settings)
@@ -40,8 +41,8 @@ def notices_of(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSetti
 
 
 def download_notices(job: Job) -> list[CheckResult]:
-    """What a job on offline nodes would download, as far as its command and its code tell; `where`: file and line, or
-    "command"."""
+    """Return the notices about downloads of a job on offline nodes, as found in its command and its code. `where` is
+    the file and line, or "command"."""
     request = _of_job(job, True)
     return [
         CheckResult(
@@ -52,20 +53,20 @@ def download_notices(job: Job) -> list[CheckResult]:
 
 
 def facts_of_script(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> Mapping[str, Any]:
-    """Return the facts of the script, as `script/facts.py` has them; {} where its code is not here."""
+    """Return the facts of the script, as in `script/facts.py`; {} if its code is not on this machine."""
     request = _request(plan, job, facts, settings)
     return script_facts(request) if request.code_dir else {}
 
 
 def trains_alone(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Return whether each of so many ranks would train on its own, by the text of the file `script`."""
+    """Return whether each rank of this world would train on its own, according to the text of the file `script`."""
     directory, name = os.path.split(os.path.abspath(script))
     request = ScriptRequest(directory, ("python", name), nodes, ranks_per_node, nodes * ranks_per_node)
     return any(found.id == _NOT_DISTRIBUTED for found in script_findings(request))
 
 
 def _place(found: ScriptFinding) -> str:
-    """ "train.py:7"; "the command" for what is in no file."""
+    """Return the place of a finding, "train.py:7"; "the command" if it is in no file."""
     if not found.file:
         return "the command"
     return f"{found.file}:{found.line}" if found.line else found.file
@@ -76,7 +77,7 @@ def _findings(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettin
 
 
 def _of_job(job: Job, offline: bool) -> ScriptRequest:
-    """What is asked about the script of a job, by the job alone."""
+    """Return the request to check the script of a job, made from the job alone."""
     return ScriptRequest(
         code_dir=job.code if job.code and os.path.isdir(job.code) else "",
         argv=(),
@@ -88,7 +89,7 @@ def _of_job(job: Job, offline: bool) -> ScriptRequest:
 
 
 def _request(plan: Plan, job: Job, facts: ComputeFacts, settings: ComputeSettings) -> ScriptRequest:
-    """What is asked about the script; without a directory where its code is not here."""
+    """Return the request to check the script. It has no directory if the code is not on this machine."""
     ranks, cpus = max(len(node.ranks) for node in plan.nodes), cpus_per_rank(settings, job)
     return _of_job(job, job.offline or settings.offline)._replace(
         argv=plan.argv,

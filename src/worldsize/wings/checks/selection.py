@@ -1,4 +1,4 @@
-"""Which rows are wanted: `--only` and `--skip`."""
+"""Selection of rows by `--only` and `--skip`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ SCRIPT_IDS = (
     "script.not_distributed", "script.device", "script.address", "script.sampler", "script.set_epoch",
     "script.saving", "script.processes", "script.workers", "script.downloads",
 )  # fmt: skip
-"""The rows about the script, which is read here and not on nodes."""
+"""The rows about the script, which is read on this machine and not on nodes."""
 
 
 def all_ids() -> tuple[str, ...]:
-    """Return every row's id, in the order of the checks."""
+    """Return the ids of all rows, in the order of the checks."""
     return (*SCRIPT_IDS, *row_ids())
 
 
 def words() -> list[str]:
-    """What `--only` and `--skip` take: ids, and what stands before their dots."""
+    """Return the words that `--only` and `--skip` accept: the ids, and the parts before their dots."""
     found = dict.fromkeys(name for each in all_ids() for name in (each.partition(".")[0], each))
     return list(found)
 
 
 def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids that are wanted, in the order of the checks. UsageError for a word that names none, and where none
-    is left."""
+    """Return the selected ids, in the order of the checks. Raise UsageError if a word names no row, or if no row is
+    left."""
     wanted = _ids_of(only, "--only") if only else set(all_ids())
     left_out = _ids_of(skip, "--skip")
     found = tuple(name for name in all_ids() if name in wanted and name not in left_out)
@@ -38,7 +38,8 @@ def selected_ids(only: Sequence[str], skip: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ids_of(given: Sequence[str], where: str) -> set[str]:
-    """Return the ids that these words name; each word may be several, with commas between them."""
+    """Return the ids that these words name. A word may contain several names, separated by commas. Raise UsageError if
+    one names no row."""
     found: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
         named = [name for name in all_ids() if word in (name, name.partition(".")[0])]

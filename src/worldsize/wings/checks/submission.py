@@ -1,4 +1,4 @@
-"""What a submission takes of this wing: what its agents check, and notices about its script."""
+"""The functions of this wing that a submission calls: for the check by its agents, and for notices about its script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worldsize.service.request import KeyOrigins, SubmissionRequest
 
 
 def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeFacts) -> Plan:
-    """`plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
+    """Return `plan` with `check` among its options: {mode, only, asked}, as its agents read it."""
     from worldsize.wings.checks.agent.node_context import CHEAP
 
     check = {"mode": CHEAP, "only": [], **(request.check or {})}
@@ -24,7 +24,7 @@ def with_check(plan: Plan, request: SubmissionRequest, job: Job, facts: ComputeF
 
 
 def may_start_python(argv: Sequence[str]) -> bool:
-    """Return whether a command names a Python file or module. Of any other there is no script to read."""
+    """Return whether a command may name a Python file or module. For any other command there is no script to read."""
     return any(".py" in word or "-m" in word for word in argv)
 
 
@@ -37,7 +37,7 @@ def _script_facts(request: SubmissionRequest, job: Job, plan: Plan, facts: Compu
 
 
 def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: ComputeFacts) -> list[CheckResult]:
-    """What is wrong with the job's script, as far as its text shows it."""
+    """Return the notices about problems in the text of the job's script."""
     if job.code is None:
         return []
     from worldsize.wings.checks.script_rows import notices_of
@@ -46,7 +46,7 @@ def script_notices(request: SubmissionRequest, job: Job, plan: Plan, facts: Comp
 
 
 def offline_notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """What the job would download, and is not staged: of nodes that reach no network."""
+    """Return the notices about downloads that are not staged, for a job on nodes that reach no network."""
     from worldsize.wings.checks.script_rows import download_notices
 
     return [found._replace(where=_with_origin(found.where, origins)) for found in download_notices(job)]
@@ -57,7 +57,7 @@ def _with_origin(where: str | None, origins: KeyOrigins) -> str | None:
 
 
 def is_undistributed(script: str, nodes: int, ranks_per_node: int) -> bool:
-    """Return whether each of so many ranks would train on its own, by the text of the file `script`."""
+    """Return whether each rank of this world would train on its own, according to the text of the file `script`."""
     from worldsize.wings.checks.script_rows import trains_alone
 
     return trains_alone(script, nodes, ranks_per_node)

@@ -1,4 +1,4 @@
-"""diff: what differs between two runs."""
+"""The command `diff`, which prints the differences between two runs."""
 
 from __future__ import annotations
 

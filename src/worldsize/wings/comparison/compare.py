@@ -1,4 +1,4 @@
-"""What differs between two runs, read from their directories alone."""
+"""The differences between two runs, read only from their directories."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _RECORD_KEYS = ("worldsize", "python", "platform", "host", "git", "env")
 
 
 def compare(old: RunPaths, new: RunPaths) -> dict[str, Any]:
-    """{"job": {key: [old, new]}, "environment": {…}, "nodes": {…}, "code": {"added", "removed", "changed"}}
+    """Return the differences: {"job": {key: [old, new]}, "environment": {…}, "nodes": {…}, "code": {"added", "removed",
+    "changed"}}.
 
-    A secret that differs is reported, masked on both sides. Nodes are compared where the agents of both runs have
-    recorded what they are made of. A run without a snapshot counts as one of no files.
+    A secret that differs is reported, masked on both sides. Nodes are compared if the agents of both runs have recorded
+    their hardware and software. A run without a snapshot counts as one without files.
     """
     return {
         "job": _changes(_job(old), _job(new)),
@@ -64,8 +65,8 @@ def _environment(paths: RunPaths) -> dict[str, Any]:
 
 
 def _nodes(old: RunPaths, new: RunPaths) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the tables of what the nodes of each run are made of and have installed; empty where one is not known, or
-    was not looked at to the end: what is missing would be told as a difference."""
+    """Return the tables of the hardware and software of the nodes of each run. Both are empty if one is not known or is
+    incomplete, because missing values would be reported as differences."""
     facts = find_provider("facts")
     found = [facts.recorded_facts(paths) for paths in (old, new)] if facts else [(), ()]
     if facts is None or not all(nodes and all(node.complete for node in nodes) for nodes in found):
@@ -82,7 +83,8 @@ def _check_record(value: Any) -> Mapping[str, Any]:
 
 
 def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the paths, sorted, that differ from one manifest to the other; `changed` in content, kind or target."""
+    """Return the paths, sorted, that differ between two manifests. `changed` are those that differ in content, kind or
+    target."""
     before, after = old["files"], new["files"]
     return {
         "added": sorted(after.keys() - before.keys()),
@@ -92,8 +94,8 @@ def diff_trees(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list
 
 
 def _manifest(paths: RunPaths) -> Mapping[str, Any]:
-    """Return the manifest of a run's snapshot. Raises DamagedRun, NewerFormat, OSError; NotFound for what leads
-    nowhere."""
+    """Return the manifest of a run's snapshot; one without files if there is no snapshot. Raise DamagedRun, NewerFormat
+    or OSError. Raise NotFound if the manifest is a broken link."""
     manifest = read_record(paths.manifest, _check_manifest)
     if manifest is not None:
         return manifest

@@ -1,4 +1,5 @@
-"""Where a training takes its batches from: the loops that lead to a backward, and what they go through."""
+"""The sources of a training's batches: the loops that lead to a backward call, and the expressions that they iterate
+over."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _DEEPEST = 6
 
 
 class BatchSources:
-    """`shared`: the expressions, by file, whose batches are trained with; each may be a loader. `bodies`: the
-    loops that train, with the names that get the batch."""
+    """The sources of batches in a program. `shared` are the expressions, with their files, whose batches are trained
+    with; each may be a loader. `bodies` are the bodies of the loops that train, with the names that get the batch."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -54,7 +55,7 @@ class BatchSources:
                         self.bodies.append((function_file, body, names))
 
     def _bodies(self, file: SourceFile, body: cst.CSTNode) -> Iterator[tuple[SourceFile, cst.CSTNode]]:
-        """Yield a loop's body, and the bodies of the functions that it calls, and that these call."""
+        """Yield the body of a loop, and the bodies of the functions that it calls directly or indirectly."""
         found, pending = set(), [(file, body, 0)]
         while pending:
             file, body, depth = pending.pop()
@@ -68,7 +69,7 @@ class BatchSources:
     def _batch_names(
         self, file: SourceFile, target: cst.CSTNode, iterated: cst.BaseExpression, depth: int = 0
     ) -> set[str]:
-        """Return the names that get something of the batch: not the numbers that `enumerate` and `zip` give."""
+        """Return the names that get a part of the batch, without the numbers that `enumerate` and `zip` produce."""
         origins = self._program.origins(file, iterated)
         if isinstance(iterated, (cst.Name, cst.Attribute)) and len(origins) == 1:
             file, iterated = origins[0]
@@ -87,7 +88,7 @@ class BatchSources:
         return self._batch_names(file, target, iterated.args[0].value, depth + 1)
 
     def _goes_through_batch(self, file: SourceFile, loop: cst.For) -> bool:
-        """Return whether a loop goes through parts of what a loop around it gives."""
+        """Return whether a loop iterates over parts of the value that an enclosing loop produces."""
         first = {first_name(value) for value in _iterated(loop.iter)}
         return any(
             isinstance(outer, cst.For) and not _is_of_loaders(outer, loop) and first & _names(outer.target)
@@ -95,7 +96,7 @@ class BatchSources:
         )
 
     def _take_iterator(self, file: SourceFile, iterator: cst.BaseExpression) -> None:
-        """The argument of a `next`: what it was made of."""
+        """Record the expressions from which the argument of a `next` was created."""
         values = [(file, each) for each in self._program.values_of(file, iterator)]
         if isinstance(iterator, (cst.Call, cst.Name, cst.Attribute)):
             values = self._program.origins(file, iterator)
@@ -115,10 +116,11 @@ class BatchSources:
             self._take(file, value.orelse, depth + 1)
 
     def _take_name(self, file: SourceFile, value: Any, depth: int) -> None:
-        """A name for a loader; or one that `tqdm` or `iter` of a loader was given before."""
+        """Record a name as a source of batches. If it was assigned a wrapper such as `tqdm` or `iter` of a loader,
+        record the wrapped loader instead."""
         origins = [] if isinstance(value, cst.Subscript) else self._program.origins(file, value)
         given = [each for _, each in origins]
-        around = set(file.around(value))  # `loader` of `loader = tqdm(loader)` is what it was before
+        around = set(file.around(value))  # `loader` in `loader = tqdm(loader)` has its earlier value
         wraps = [
             (home, each)
             for home, each in origins
@@ -164,7 +166,7 @@ class BatchSources:
 
 
 def _is_of_loaders(outer: cst.For, loop: cst.For) -> bool:
-    """Return whether a loop goes through numbers, or through loaders."""
+    """Return whether the outer loop iterates over numbers or a list, or the inner loop over a loader."""
     if is_counting(outer.iter) or isinstance(outer.iter, (cst.List, cst.Tuple)):
         return True
     return any("load" in last_name(each) for each in _iterated(loop.iter) if isinstance(each, cst.Name))
@@ -175,7 +177,7 @@ def _names(node: cst.CSTNode) -> set[str]:
 
 
 def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
-    """Return the names that a statement with this call assigns."""
+    """Return the names that the statement with this call assigns."""
     for around in file.around(call):
         if isinstance(around, cst.Assign):
             return set().union(*(_names(target.target) for target in around.targets))
@@ -185,7 +187,7 @@ def _assigned_names(file: SourceFile, call: cst.Call) -> set[str]:
 
 
 def _iterated(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What `enumerate`, `zip` and the like go through."""
+    """Return the expressions that `enumerate`, `zip` and the like iterate over."""
     if isinstance(value, cst.Call) and last_name(value.func) in GOES_THROUGH:
         return [each for arg in value.args if arg.keyword is None for each in _iterated(arg.value)]
     return [value]

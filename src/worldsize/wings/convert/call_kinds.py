@@ -1,4 +1,5 @@
-"""What a call gives, as far as its batch goes: reductions, losses, functions and models of the training's files."""
+"""The kinds of the values that calls return, as seen from the batch: reductions, losses, functions and models of the
+training's files."""
 
 from __future__ import annotations
 
@@ -56,9 +57,9 @@ _STATISTICS = (
     "max", "min", "median", "std", "var", "norm", "prod", "amax", "amin", "argmax", "argmin", "logsumexp", "quantile",
     "std_mean", "var_mean", "mode", "softmax", "log_softmax", "cumsum", "topk", "sort", "argsort", "kthvalue",
 )  # fmt: skip
-"""What is computed along a dimension."""
+"""Functions that compute along a dimension."""
 _WITH_NUMBER = ("topk", "kthvalue", "norm", "quantile")
-"""Their dimension comes after a number."""
+"""Functions whose dimension comes after a number."""
 _COMPARE = ("cdist", "pdist", "cov", "corrcoef", "unique", "bincount", "roll")
 _LOSS_MEANS = {"mean": MEAN, "True": MEAN, "batchmean": MEAN, "elementwise_mean": MEAN, "sum": SUM, "False": SUM}
 _ACROSS = "it is computed across the samples of a batch"
@@ -106,7 +107,8 @@ class CallKinds:
         return self._of_arguments(file, call, is_method)
 
     def returned(self, file: SourceFile, call: cst.Call, place: int | None = None) -> Kind | None:
-        """What a function, or a model, of these files returns; `place`: the part of a tuple."""
+        """Return the kind of the value that a function or model of these files returns; None if the call is none.
+        `place` selects an element of a tuple."""
         whole, parts = [], []
         for function in self._functions(file, call):
             for node in own_nodes(function.node.body, cst.Return):
@@ -123,13 +125,14 @@ class CallKinds:
         return self._program.called(file, call) or self._program.forwards(file, call)
 
     def _loss_made(self, file: SourceFile, call: cst.Call) -> tuple[SourceFile, cst.Call] | None:
-        """`nn.MSELoss()` of `criterion(out, y)`, and its file."""
+        """Return the call that created a loss, such as `nn.MSELoss()` for `criterion(out, y)`, and its file; None if
+        there is none."""
         made = [(home, each) for home, each in self._program.origins(file, call.func) if code(each) != "None"]
         losses = [(home, each) for home, each in made if isinstance(each, cst.Call) and last_name(each.func) in LOSSES]
         return losses[0] if losses and len(losses) == len(made) else None
 
     def _loss(self, file: SourceFile, call: cst.Call, home: SourceFile, made: cst.Call) -> Kind:
-        """Of a call of a loss, which was made in the file `home`."""
+        """Return the kind of the value of a loss, which was created by the call `made` in the file `home`."""
         kinds = [self._values.kind(file, each.value) for each in call.args if each.keyword is None]
         mixed = first_mixed(kinds)
         if mixed is not None:
@@ -158,7 +161,8 @@ class CallKinds:
         return SIZE if inner == SAMPLES and last_name(call.func) == "numel" else inner
 
     def _of_value(self, file: SourceFile, call: cst.Call, value: cst.BaseExpression, is_method: bool) -> Kind | None:
-        """Of a method, or a function of torch, by what it is applied to; None where that does not tell."""
+        """Return the kind of the value of a method, or of a function of torch, derived from the value that it is
+        applied to; None if that does not determine it."""
         name, inner = last_name(call.func), self._values.kind(file, value)
         others = [self._values.kind(file, each.value) for each in (call.args if is_method else call.args[1:])]
         mixed = first_mixed([inner, *others])
@@ -175,7 +179,7 @@ class CallKinds:
         if inner == SAMPLES:
             return self._of_samples(file, call, name, dims, others)
         if name == "grad" and inner == SUM:
-            return SAMPLES  # of each sample by itself
+            return SAMPLES  # the gradient of each sample by itself
         if inner in (MEAN, SUM):
             return self._values.mixed(file, call, f"{name}() of a {inner.word} over the batch")
         return None
@@ -200,8 +204,7 @@ class CallKinds:
         return SAMPLES
 
     def _may_be_first(self, file: SourceFile, dims: cst.BaseExpression) -> bool:
-        """Return whether a reduction may go over the samples: over the first dimension, or over three, from the last
-        on."""
+        """Return whether a reduction may reduce over the samples: over the first dimension, or over the last three."""
         given = [each for _, each in self._program.origins(file, dims)]
         given += [part for each in given if isinstance(each, cst.IfExp) for part in (each.body, each.orelse)]
         return any(is_first(each) or (each is not dims and _is_long(each)) for each in given)
@@ -220,7 +223,7 @@ class CallKinds:
         return None
 
     def _of_arguments(self, file: SourceFile, call: cst.Call, is_method: bool) -> Kind:
-        """Of what is not known: of samples, where it is given any."""
+        """Return the kind of the value of an unknown call. It is SAMPLES if an argument depends on the samples."""
         values: list[cst.BaseExpression] = [each.value for each in call.args]
         if isinstance(call.func, cst.Attribute) and is_method:
             values.append(call.func.value)
@@ -238,7 +241,8 @@ class CallKinds:
 
 
 def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
-    """`torch.exp`, `torch.nn.functional.mse_loss`; no method, as that of `torch.exp(x).item` is."""
+    """Return whether a function belongs to a module, such as `torch.exp` and `torch.nn.functional.mse_loss`, and is not
+    a method, as in `torch.exp(x).item`."""
     while isinstance(function, cst.Attribute):
         function = function.value
     names = (code(function), file.full_name(function).partition(".")[0])
@@ -246,8 +250,8 @@ def _is_of_module(file: SourceFile, function: cst.BaseExpression) -> bool:
 
 
 def _is_taken_apart(file: SourceFile, value: cst.BaseExpression) -> bool:
-    """Return whether the function takes a name's value apart as a tuple or a dictionary: by `x, y = batch` or
-    `batch["x"]`, or by `batch[0]` if it gives the whole batch to no other function."""
+    """Return whether the function unpacks the value of a name as a tuple or a dictionary: by `x, y = batch` or
+    `batch["x"]`, or by `batch[0]` if it passes the whole batch to no other function."""
     nodes = nodes_below(file.function_around(value)) if isinstance(value, cst.Name) else ()
     parts: list[cst.CSTNode] = []
     is_given = False
@@ -269,19 +273,19 @@ def _is_long(dims: cst.BaseExpression) -> bool:
 
 
 def is_first(dims: cst.BaseExpression) -> bool:
-    """Return whether dimensions have the first, that of the samples."""
+    """Return whether the dimensions include the first one, that of the samples."""
     elements = [each.value for each in dims.elements] if isinstance(dims, (cst.Tuple, cst.List)) else [dims]
     return any(code(each) == "0" for each in elements)
 
 
 def _has_place(made: cst.Call) -> bool:
-    """Return whether a loss of a class gets its weights without their name."""
+    """Return whether a loss class gets its weights as a positional argument."""
     plain = [each for each in made.args if each.keyword is None]
     return bool(plain) and last_name(made.func) in ("CrossEntropyLoss", "NLLLoss") and code(plain[0].value) != "None"
 
 
 def _reduction(call: cst.Call) -> Kind | None:
-    """None: it has none, or it is not known here."""
+    """Return the kind of a loss's reduction; None if it has none, or if it is not known."""
     if argument(call, "reduce") is not None:
         return None
     given = argument(call, "reduction") or argument(call, "size_average")

@@ -1,4 +1,4 @@
-"""convert: a training for one process, rewritten for all ranks that a launcher starts."""
+"""The command `convert`, which rewrites a training for one process into one for all ranks that a launcher starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SECONDS = 60.0
 
 
 class _Outcome(NamedTuple):
-    """`check`: None where none was asked for."""
+    """The outcome of a conversion. `check` is None if no check was requested."""
 
     files: ConvertedFiles
     check: CheckResult | None = None
@@ -90,7 +90,7 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def _report_conversion(files: ConvertedFiles) -> None:
-    """Say what is left alone. Raises UsageError where the result would not be right."""
+    """Print the remarks on what was left unchanged. Raise UsageError if the result would not be right."""
     for remark in files.remarks:
         report(f"{remark.path}:{remark.line}: {remark.text}")
     for error in files.errors[:-1]:
@@ -108,7 +108,7 @@ def _check(files: ConvertedFiles, arguments: Sequence[str], seconds: float) -> C
 
 
 def _show_nothing(text: str = "") -> None:
-    """Takes the place of `show_transient_line` where stderr is no terminal."""
+    """Do nothing. Used instead of `show_transient_line` if stderr is no terminal."""
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:

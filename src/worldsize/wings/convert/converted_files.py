@@ -1,4 +1,4 @@
-"""The files of a training before and after its conversion: as a diff, or written."""
+"""The files of a training before and after its conversion, as a diff or written to disk."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from worldsize.wings.convert.rewrite import Remark, convert_files
 
 
 class ConvertedFiles(NamedTuple):
-    """The texts of all files by their paths, "" for a new one, and of those that change; the paths of the script and of
-    the module of helpers; why the result would not be right, and what is left to the user."""
+    """The result of a conversion. `before` contains the texts of all files by their paths, "" for a new one. `after`
+    contains the texts of the files after the conversion. `script` and `helpers` are the paths of the script and of the
+    module of helpers. `errors` are the reasons why the result would not be right, and `remarks` name what the user must
+    do."""
 
     before: Mapping[str, str]
     after: Mapping[str, str]
@@ -38,8 +40,8 @@ class ConvertedFiles(NamedTuple):
         return "".join(found)
 
     def write(self) -> None:
-        """Write the files that differ, the helpers first, as the others import them. Raises UsageError where one cannot
-        be written: those before it are then as they were."""
+        """Write the files that differ, the helpers first, because the others import them. Raise UsageError if one
+        cannot be written; the files written before it are then restored."""
         written: list[str] = []
         for path, text in sorted(self.after.items(), key=lambda item: item[0] != self.helpers):
             if text != self.before[path]:
@@ -61,8 +63,7 @@ class ConvertedFiles(NamedTuple):
 
 def convert_training(scripts: Sequence[str]) -> ConvertedFiles:
     """Convert scripts and the modules in their directories that they import. The first script is the one that is
-    started. Raises UsageError for a file that cannot be read or is not Python, and for a script that distributes
-    itself."""
+    started. Raise UsageError if a file cannot be read or is not Python, or if the script distributes itself."""
     sources = read_training(scripts)
     for path, text in sources.items():
         try:
@@ -84,5 +85,6 @@ def _encoded(text: str) -> bytes:
 
 
 def _lines(text: str) -> list[str]:
-    """As patch counts them: `str.splitlines` ends them at form feeds and others, too."""
+    """Split a text into lines as patch counts them. `str.splitlines` also ends lines at form feeds and other
+    characters."""
     return io.StringIO(text, newline="\n").readlines()

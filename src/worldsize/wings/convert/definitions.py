@@ -1,4 +1,4 @@
-"""Which statements may have given a name the value that it has at some place."""
+"""The statements that may have assigned the value which a name has at some place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from worldsize.wings.convert.syntax import code, nodes_below
 
 
 class Definition(NamedTuple):
-    """`node`: the statement or loop; `value`: what is assigned, added or gone through; `place`: which part of it, where
-    it is taken apart; `operator`: of `name += value`."""
+    """A definition of a name. `node` is the statement or loop. `value` is the expression that is assigned, added or
+    iterated over. `place` is the index of the element, if the value is unpacked. `operator` is that of `name += value`.
+    """
 
     node: cst.CSTNode
     value: cst.BaseExpression
@@ -23,7 +24,7 @@ class Definition(NamedTuple):
 
 
 class Definitions:
-    """Those of one file."""
+    """The definitions in one file."""
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
@@ -34,8 +35,8 @@ class Definitions:
                 scope.setdefault(text, []).append(definition)
 
     def reaching(self, use: cst.CSTNode, scope: cst.CSTNode) -> tuple[list[Definition], bool]:
-        """Return the definitions of what is written like `use` that its value there may come from, in the order of the
-        text; and whether the first of them is surely executed before."""
+        """Return the definitions, in the order of the text, that the value of `use` may come from, and whether the
+        first of them is certainly executed before it. Definitions are found by the text of their target."""
         found = self._by_scope.get(scope, {}).get(code(use), [])
         around = {use, *self._file.around(use)}
         line = self._file.line(use)
@@ -50,7 +51,7 @@ class Definitions:
         return before or [each for each in found if each.node not in around], False
 
     def anywhere(self, text: str) -> list[Definition]:
-        """In all functions of the file: of an attribute."""
+        """Return the definitions of an attribute in all functions of the file."""
         return [each for scope in self._by_scope.values() for each in scope.get(text, ())]
 
     def _is_sure(self, definition: Definition, around: set[cst.CSTNode]) -> bool:
@@ -94,7 +95,7 @@ def _definitions(node: cst.CSTNode) -> Iterator[tuple[str, Definition]]:
 def _parts(
     target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> Iterator[tuple[str, Definition]]:
-    """Yield each target with its value: `a, b = c, d`, and `a, b = pair`."""
+    """Yield each target with its definition, for `a, b = c, d` and `a, b = pair`."""
     if not isinstance(target, (cst.Tuple, cst.List)):
         yield code(target), Definition(node, value)
     elif isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
@@ -111,7 +112,7 @@ def _parts(
 
 
 def target_names(target: cst.CSTNode) -> Iterator[str]:
-    """What is assigned to, one by one, as it is written."""
+    """Yield the single targets of an assignment, as they are written."""
     if isinstance(target, cst.StarredElement):
         target = target.value
     if isinstance(target, (cst.Tuple, cst.List)):

@@ -1,5 +1,5 @@
-"""What makes the figures of a shared training differ from a single process's, and is right for all that: said, with the
-line."""
+"""Remarks, with their lines, on code by which the figures of a distributed training differ from those of a single
+process, although the training is right."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Place = tuple[SourceFile, int, str]
 
 
 class Doubts:
-    """`remarks`: (file, line, text). `norm`: where a BatchNorm is."""
+    """The remarks on such code. `remarks` are (file, line, text). `norm` is the place of a BatchNorm."""
 
     def __init__(
         self, program: Program, kinds: LossKinds, bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]]
@@ -64,7 +64,8 @@ class Doubts:
         return next(((file, call) for file in files for call in calls_below(file.module) if test(call)), None)
 
     def _trained(self, bodies: list[tuple[SourceFile, cst.CSTNode, set[str]]]) -> list[tuple[SourceFile, cst.CSTNode]]:
-        """Return the nodes of what trains: the loops over batches, the functions and models that they call."""
+        """Return the nodes of the code that trains: the loops over batches, and the functions and models that they
+        call."""
         found: list[tuple[SourceFile, cst.CSTNode]] = []
         pending = [(file, body) for file, body, _ in bodies]
         seen: set[cst.CSTNode] = set()
@@ -81,7 +82,7 @@ class Doubts:
         return found
 
     def _say_sizes(self, trained: list[tuple[SourceFile, cst.CSTNode]]) -> None:
-        """Of sizes of the whole batch in what works on a part of it."""
+        """Add remarks on sizes of the whole batch in code that works on a part of it."""
         said: set[str] = set()
         for file, node in trained:
             is_name = isinstance(node, (cst.Name, cst.Attribute)) and last_name(node).lower() in _SIZES
@@ -90,7 +91,7 @@ class Doubts:
                 self._say((file, node), _SIZE_TEXT.format(code(node)))
 
     def _say_states(self, trained: list[tuple[SourceFile, cst.CSTNode]]) -> None:
-        """Of buffers that are updated with what a rank's part of the batch gives."""
+        """Add remarks on buffers that are updated with values of a rank's part of the batch."""
         buffers = {
             f"self.{code(call.args[0].value).strip(_QUOTES)}"
             for file in self._program.files
@@ -106,7 +107,8 @@ class Doubts:
                 self._say((file, node), _STATE_TEXT.format(name))
 
     def _is_measured(self, file: SourceFile, node: Any) -> bool:
-        """Return whether a name was given the size of what is there."""
+        """Return whether a name was assigned the size of actual data, or has no known value. Return False for an
+        attribute."""
         if isinstance(node, cst.Attribute):
             return False
         texts = [code(each) for each in self._program.values_of(file, node)]
@@ -114,7 +116,8 @@ class Doubts:
 
 
 def _updated(node: cst.CSTNode) -> tuple[str, list[cst.BaseExpression]]:
-    """What is changed in place, or assigned, and with what: `self.mean` of `self.mean.mul_(0.9).add_(x)`."""
+    """Return the target that is changed in place or assigned, and the values: `self.mean` for
+    `self.mean.mul_(0.9).add_(x)`."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
         target: cst.BaseExpression = node.func.value
         values = [each.value for each in node.args]
@@ -131,7 +134,7 @@ def _updated(node: cst.CSTNode) -> tuple[str, list[cst.BaseExpression]]:
 
 
 def _is_used(file: SourceFile, node: cst.CSTNode) -> bool:
-    """Return whether a size is given to a function, or in a shape: not that of a loader."""
+    """Return whether a size is passed to a function other than a loader, or is part of a shape."""
     parent, outer = list(file.around(node))[:2]
     if isinstance(parent, cst.Arg):
         return parent.keyword is not node and not (isinstance(outer, cst.Call) and "Loader" in last_name(outer.func))
@@ -139,7 +142,7 @@ def _is_used(file: SourceFile, node: cst.CSTNode) -> bool:
 
 
 def _without_evaluation(program: Program, file: SourceFile, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Without loops over other loaders, which evaluate."""
+    """Yield the nodes below a node, without loops over other loaders, which evaluate."""
     yield node
     for child in children(node):
         is_other = isinstance(child, cst.For) and isinstance(child.iter, (cst.Name, cst.Attribute))

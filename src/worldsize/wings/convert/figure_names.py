@@ -1,4 +1,4 @@
-"""The names that a loss is made of, and those that statements assign."""
+"""The names that a loss is computed from, and the names that statements assign."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUESTIONS = ("isinstance", "hasattr", "type", "is_tensor", "dim", "ndimension",
 
 
 def names_of_losses(file: SourceFile) -> Iterator[str]:
-    """Yield the names and attributes that a backward starts from."""
+    """Yield the names and attributes whose backward is called."""
     for call in calls_below(file.module):
         loss = loss_of(call)
         if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:
@@ -25,7 +25,8 @@ def names_of_losses(file: SourceFile) -> Iterator[str]:
 
 
 def is_question(node: cst.CSTNode) -> bool:
-    """`x is None`, `"mask" in batch`, `isinstance(x, dict)`: every rank has the same answer."""
+    """Return whether a node is a test with the same result on every rank: `x is None`, `"mask" in batch`,
+    `isinstance(x, dict)`."""
     if isinstance(node, cst.Comparison):
         is_key = isinstance(node.left, cst.SimpleString)
         same = (cst.Is, cst.IsNot, cst.In, cst.NotIn) if is_key else (cst.Is, cst.IsNot)
@@ -34,7 +35,7 @@ def is_question(node: cst.CSTNode) -> bool:
 
 
 def names_to_backward(nodes: Sequence[Any]) -> set[str]:
-    """Return the names of which a loss is made that a backward starts from."""
+    """Return the names that a loss is computed from whose backward is called."""
     calls = [each for each in nodes if isinstance(each, cst.Call) and is_backward(each)]
     found = {name for call in calls for name in _values_in(call)}
     given = [each for each in nodes if isinstance(each, (cst.Assign, cst.AugAssign))]

@@ -1,4 +1,5 @@
-"""Figures that a training takes of its batches: which become all ranks', and which stay rank 0's and are said."""
+"""Figures that a training computes from its batches: those that are reduced over all ranks, and those that remain rank
+0's and get a remark."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ Place = tuple[SourceFile, int, str]
 
 
 class Figures:
-    """`means`, `totals`: expressions that are of a rank's part. `remarks`: (file, line, text) of those that are not
-    known to be either."""
+    """The figures of a program. `means` and `totals` are the expressions of a rank's part whose mean or total over all
+    ranks is needed. `remarks` are (file, line, text) of those that are not known to be either."""
 
     def __init__(self, program: Program, kinds: LossKinds, module: str) -> None:
         self._program = program
@@ -54,12 +55,12 @@ class Figures:
         self.remarks: list[Place] = []
         self._parting: list[tuple[SourceFile, cst.If | cst.While, str]] = []
         self._seen: set[cst.CSTNode] = set()
-        self._objects: set[str] = set()  # those that may keep a batch, in what is read now
-        self._trained: set[str] = set()  # the names that a loss is made of, there
+        self._objects: set[str] = set()  # objects that may keep a batch, in the current code
+        self._trained: set[str] = set()  # names that a loss is computed from, in the current code
         self._losses = {file.path: set(names_of_losses(file)) for file in program.files}
 
     def read(self, file: SourceFile, body: cst.CSTNode, given: set[str]) -> None:
-        """Read code that trains with the batch in the names `given`."""
+        """Analyse code that trains with the batch in the names `given`."""
         if body in self._seen:
             return
         self._seen.add(body)
@@ -90,7 +91,7 @@ class Figures:
             self._read_told(file, node, [node.value], batch)
 
     def _tells(self, file: SourceFile, call: cst.Call, trained: set[str]) -> bool:
-        """Return whether a call prints or keeps what it is given."""
+        """Return whether a call prints or stores its arguments."""
         name = last_name(call.func)
         if name in _NOT_TOLD or is_backward(call):
             return False
@@ -104,12 +105,13 @@ class Figures:
         return name in _TOLD or (is_statement and not name.endswith("_"))
 
     def _is_closure(self, file: SourceFile, node: cst.Return) -> bool:
-        """Return whether a function inside a function that trains returns something: an optimizer's closure."""
+        """Return whether the function around a return statement is an optimizer's closure, according to its name."""
         inner = file.function_around(node)
         return isinstance(inner, cst.FunctionDef) and "closure" in inner.name.value
 
     def _nodes_after(self, file: SourceFile, body: cst.CSTNode, given: set[str], kept: set[str]) -> Iterator[Any]:
-        """What follows a loop in its function, and has names that only the loop gives, or that keep its last batch."""
+        """Yield the nodes of statements after a loop, in its function, that use names which only the loop assigns, or
+        which keep its last batch."""
         loop = next(file.around(body), None)
         if not isinstance(loop, (cst.For, cst.While)) or loop.body is not body:
             return
@@ -127,7 +129,7 @@ class Figures:
                 yield from nodes_below(statement)
 
     def _own_nodes(self, file: SourceFile, node: cst.CSTNode) -> Iterator[Any]:
-        """Without loops inside that do not train: they evaluate."""
+        """Yield the nodes below a node, without inner loops and functions that do not train: they evaluate."""
         yield node
         for child in children(node):
             is_inner = isinstance(child, (cst.For, cst.While, cst.FunctionDef))
@@ -135,11 +137,11 @@ class Figures:
                 yield from self._own_nodes(file, child)
 
     def _is_of_batch(self, loop: cst.CSTNode) -> bool:
-        """Return whether a loop counts, as one over the steps of a sequence does."""
+        """Return whether a loop counts over a `range`, like a loop over the steps of a sequence."""
         return isinstance(loop, cst.For) and isinstance(loop.iter, cst.Call) and code(loop.iter.func) == "range"
 
     def _read_number(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
-        """`value.item()` and `float(value)`: of a loss, of a mean or of a sum."""
+        """Record the value of `value.item()` or `float(value)`, if it is a loss, a mean or a sum."""
         if last_name(call.func) == "item" and isinstance(call.func, cst.Attribute):
             value = call.func.value
         elif code(call.func) in ("float", "int") and len(call.args) == 1:
@@ -150,7 +152,7 @@ class Figures:
             self._settle(file, value, batch)
 
     def _read_function(self, file: SourceFile, call: cst.Call, batch: set[str]) -> None:
-        """Read a function that trains, and is given something of the batch."""
+        """Analyse a called function that trains, with the parameters that get a part of the batch."""
         for function in self._program.called(file, call):
             if self._program.trains(function.file, function.node.body):
                 params = [param.name.value for param in function.node.params.params]
@@ -160,7 +162,7 @@ class Figures:
                 self.read(function.file, function.node.body, given)
 
     def _names(self, node: cst.CSTNode) -> set[str]:
-        """Return the names in it, without those in what becomes all ranks'."""
+        """Return the names in a node, without those in expressions that are reduced over all ranks."""
         if node in self.means or node in self.totals:
             return set()
         if isinstance(node, cst.Name):
@@ -170,7 +172,7 @@ class Figures:
         return set().union(*(self._names(child) for child in children(node)))
 
     def _names_from(self, file: SourceFile, nodes: Sequence[Any], given: set[str], trained: set[str]) -> set[str]:
-        """Return the names that get something of the batch."""
+        """Return the names that get a part of the batch."""
         found = set(given)
         while True:
             before = len(found)
@@ -188,15 +190,16 @@ class Figures:
                 return found
 
     def _kept(self, file: SourceFile, call: cst.Call, batch: set[str]) -> set[str]:
-        """Return the name of an object that trains, and whose method may keep the batch that it is given."""
+        """Return the name of the object if its class trains and a method of it, which may store its arguments, gets a
+        part of the batch; an empty set otherwise."""
         if not isinstance(call.func, cst.Attribute) or not isinstance(call.func.value, cst.Name):
             return set()
         is_given = any(self._names(arg.value) & batch for arg in call.args)
         return {call.func.value.value} if is_given and self._program.class_trains(file, call.func.value) else set()
 
     def _settle(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Return whether it is known what all ranks' is. A loss that is trained is taken for a mean: where that is not
-        seen, the loss is said."""
+        """Return whether the value over all ranks is known, and record it as a mean or a total. A loss that is trained
+        with counts as a mean. If that is not visible, there is a remark on the loss."""
         kind = self._kinds.kind(file, value)
         if self._is_done(file, value, batch):
             return True
@@ -211,8 +214,8 @@ class Figures:
         return True
 
     def _is_settled_where_defined(self, file: SourceFile, name: cst.Name, batch: set[str]) -> bool:
-        """Return whether all of the batch in what a name was given has become all ranks', as in `seen = step * size +
-        len(x)`. Not of what is trained."""
+        """Return whether all parts of the batch in the value of a name are reduced over all ranks where it is defined,
+        as in `seen = step * size + len(x)`. Return False for names that a loss is computed from."""
         found, is_sure = self._kinds.origins.definitions(file, name, file.function_around(name))
         if not is_sure or len(found) != 1 or name.value in self._trained or found[0].place is not None:
             return False
@@ -226,8 +229,8 @@ class Figures:
         return not left
 
     def _is_done(self, file: SourceFile, value: cst.CSTNode, batch: set[str]) -> bool:
-        """Return whether a value is all ranks' already, where it was computed: of what was computed in the same
-        function, all that is of the batch."""
+        """Return whether a value was already reduced over all ranks where it was computed. A value that was computed in
+        the same function counts only if all of its parts that depend on the batch were reduced."""
         origins = [(home, each) for home, each in self._kinds.origins.origins(file, value) if each is not value]
         done = [(home, each) for home, each in origins if any(map(self._is_shared, nodes_below(each)))]
         inner = file.function_around(value)
@@ -238,14 +241,14 @@ class Figures:
         return bool(done)
 
     def _is_partly_shared(self, file: SourceFile, value: cst.CSTNode) -> bool:
-        """Return whether a value is a dictionary, a tuple or a list in which something is of a rank's part."""
+        """Return whether a value is a dictionary, a tuple or a list of which an element belongs to a rank's part."""
         for each in (elements(value) or {}).values():
             if not any(map(self._is_shared, nodes_below(each))) and not is_same(self._kinds.kind(file, each)):
                 return True
         return False
 
     def _is_part_settled(self, file: SourceFile, node: cst.Subscript) -> bool:
-        """Return whether it is known what all ranks' is of `out["n"]`, where a function has returned `out`."""
+        """Return whether the value over all ranks of `out["n"]` is known, where a function has returned `out`."""
         parts = self._kinds.origins.parts(file, node)
         left = [(home, value) for home, value in parts if not any(map(self._is_shared, nodes_below(value)))]
         if len(left) < len(parts):
@@ -261,8 +264,8 @@ class Figures:
         return node in self.means or node in self.totals
 
     def _has_shared_part(self, file: SourceFile, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
-        """Return whether something in a value, or in what its names were given in the same function, is all ranks'
-        already: a mean or a sum of the whole would count that once more."""
+        """Return whether a part of a value, or of the values of its names in the same function, is already reduced over
+        all ranks. A mean or a sum of the whole would reduce that part again."""
         inner = file.function_around(node)
         for home, origin in self._kinds.origins.origins(file, node):
             if origin in seen or home is not file or file.function_around(origin) is not inner:
@@ -276,7 +279,7 @@ class Figures:
         return False
 
     def _read_told(self, file: SourceFile, node: cst.CSTNode, values: Sequence[cst.CSTNode], batch: set[str]) -> None:
-        """What is printed, counted or collected."""
+        """Analyse values that are printed, counted or collected. Add a remark on those that belong to rank 0's part."""
         left: dict[str, None] = {}
         for value in values:
             self._read_value(file, value, batch, left)
@@ -293,12 +296,12 @@ class Figures:
 
     @property
     def errors(self) -> list[Place]:
-        """Conditions that would part the ranks."""
+        """The conditions by which the ranks would take different branches."""
         return [(file, file.line(node), text) for file, node, text in self._parting if self.is_for_all(file, node)]
 
     def is_for_all(self, file: SourceFile, node: cst.If | cst.While) -> bool:
-        """Return whether all ranks have to go the same way here: what is inside trains, leaves, or asks for all ranks'
-        figures."""
+        """Return whether all ranks must take the same branch here, because the code inside trains, leaves the loop or
+        function, or uses figures of all ranks."""
         inner = [*nodes_below(node.body), *(nodes_below(node.orelse) if node.orelse is not None else ())]
         is_shared = any(each in self.means or each in self.totals or isinstance(each, _LEAVES) for each in inner)
         return is_shared or self._program.trains(file, node)
@@ -330,6 +333,6 @@ class Figures:
         else:
             for child in children(node):
                 if isinstance(child, cst.CompFor):
-                    continue  # what it goes through; its values are in the element
+                    continue  # the iterated expression; its values are in the element
                 is_method = isinstance(child, cst.Attribute) and child is getattr(node, "func", None)
                 self._read_value(file, child.value if is_method else child, batch, left)

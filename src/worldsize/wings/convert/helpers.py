@@ -1,4 +1,4 @@
-"""The module of helpers that a converted training imports: its text, and a name for it that nothing else has."""
+"""The module of helpers that a converted training imports: its text, and a module name that is not in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEMPLATE = os.path.join(os.path.dirname(__file__), "template", "ddp.py")
 
 
 class Helpers(NamedTuple):
-    """`before`: what the file holds now; "" where there is none."""
+    """The module of helpers for a script. `before` is the current content of the file; "" if it does not exist."""
 
     module: str
     path: str
@@ -24,7 +24,7 @@ class Helpers(NamedTuple):
 
 
 def helpers_for(directory: str, sources: Mapping[str, str]) -> Helpers:
-    """Return the helpers for a script in `directory`, under a free name. Raises UsageError if no name is free."""
+    """Return the helpers for a script in `directory`, under a free name. Raise UsageError if no name is free."""
     text = read_if_possible(_TEMPLATE).decode()
     for module in _NAMES:
         path = os.path.join(directory, module + ".py")

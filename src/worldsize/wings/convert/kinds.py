@@ -1,4 +1,5 @@
-"""What a value of a training is, as far as its batch goes: of each sample, a mean over them, a sum over them."""
+"""Kinds of values in a training, as seen from the batch: a value for each sample, a mean over the samples, a sum over
+them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """`word`: one of those below. Of MIXED, the place and the reason: the path, the line, what stands there."""
+    """The kind of a value. `word` is one of those below. For MIXED, `path`, `line` and `reason` state where and why."""
 
     word: str
     path: str = ""
@@ -16,19 +17,19 @@ class Kind(NamedTuple):
 
 
 NUMBER = Kind("number")
-"""The same on all ranks, and no gradient flows through it."""
+"""A value that is the same on all ranks, and through which no gradient flows."""
 SAME = Kind("same")
-"""The same on all ranks, such as the weights."""
+"""A value that is the same on all ranks, such as the weights."""
 SIZE = Kind("size")
-"""How many samples the batch has."""
+"""The number of samples in the batch."""
 SAMPLES = Kind("samples")
-"""A value for each sample; or what could be anything that a batch gives."""
+"""A value for each sample, or any other value that may depend on the batch."""
 MEAN = Kind("mean")
 SUM = Kind("sum")
 PER_SIZE = Kind("per size")
-"""A number divided by how many samples the batch has."""
+"""A number divided by the number of samples in the batch."""
 MIXED = "mixed"
-"""The word for a value that the samples of a batch give together, and that is neither their mean nor their sum."""
+"""The word for a value that is computed from several samples of a batch and is neither their mean nor their sum."""
 
 _RATIOS = {("sum", "size"): MEAN, ("size", "size"): NUMBER, ("samples", "size"): SAMPLES}
 _PRODUCTS = {
@@ -49,7 +50,7 @@ def is_same(kind: Kind) -> bool:
 
 
 def kind_of_sum(left: Kind, right: Kind) -> Kind | None:
-    """Of `left + right`; None where the two cannot be combined."""
+    """Return the kind of `left + right`; None if the two cannot be combined."""
     if left == right:
         return left
     if is_same(left) and is_same(right):
@@ -80,7 +81,7 @@ def kind_of_ratio(left: Kind, right: Kind) -> Kind | None:
 
 
 def kind_of_several(kinds: Iterable[Kind]) -> Kind | None:
-    """Of a value that is one of several."""
+    """Return the kind of a value that is one of several; None if their kinds do not agree."""
     found = set(kinds)
     mixed = first_mixed(sorted(found))
     if mixed is not None:

@@ -1,4 +1,4 @@
-"""Reads in an expression whether a loss, or another figure, is a mean or a sum over the batch's samples."""
+"""Analysis of expressions: whether a loss, or another figure, is a mean or a sum over the batch's samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LossKinds:
         self._calls = CallKinds(program, self)
         self._known: dict[cst.CSTNode, Kind] = {}
         self._open: dict[cst.CSTNode, int] = {}
-        self._cut = 0  # the outermost of those open that a value depended on: only what it depends on itself is known
+        self._cut = 0  # depth of the outermost open value that a value used; a value is cached if that is itself
         self._cuts = 0
 
     def kind(self, file: SourceFile, value: cst.CSTNode) -> Kind:
@@ -147,7 +147,7 @@ class LossKinds:
         return self.mixed(file, value, "some rows of the batch are taken") if is_part else SAMPLES
 
     def _is_transposed(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Return whether the rows of a value are not those of the samples: of `pred.t().eq(target)`."""
+        """Return whether the rows of a value are not those of the samples, as in `pred.t().eq(target)`."""
         if is_transposed(value):
             return True
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
@@ -158,7 +158,7 @@ class LossKinds:
         return bool(found) and all(self._is_transposed(file, each.value) for each in found)
 
     def size(self, file: SourceFile, value: cst.BaseExpression) -> Kind:
-        """Of the first size of a value."""
+        """Return the kind of the first size of a value."""
         if isinstance(value, (cst.Attribute, cst.Call)) and code(value).endswith((".shape", ".size()")):
             value = value.func.value if isinstance(value, cst.Call) else value.value  # type: ignore[attr-defined]
         inner = self.kind(file, value)
@@ -229,7 +229,7 @@ class LossKinds:
         return self.part(file, definition.value, definition.place)
 
     def _appended(self, file: SourceFile, definition: Definition) -> list[Kind]:
-        """What is appended to a list."""
+        """Return the kinds of the values that are appended to a list."""
         if not isinstance(definition.node, cst.Assign):
             return []
         name = code(definition.node.targets[0].target) + ".append"
@@ -237,14 +237,14 @@ class LossKinds:
         return [self.kind(file, each.args[0].value) for each in calls if each.args and code(each.func) == name]
 
     def part(self, file: SourceFile, value: cst.BaseExpression, place: int) -> Kind:
-        """Of one part of a value that is taken apart: of a shape, of what a function returns."""
+        """Return the kind of one part of a value that is unpacked, such as a shape or the result of a function."""
         if code(value).endswith((".shape", ".size()")):
             return self.size(file, value) if place == 0 else NUMBER
         returned = self._calls.returned(file, value, place) if isinstance(value, cst.Call) else None
         return returned if returned is not None else self.kind(file, value)
 
     def _element(self, file: SourceFile, iterated: cst.BaseExpression, place: int, depth: int = 0) -> Kind:
-        """Of what a loop goes through."""
+        """Return the kind of an element that a loop iterates over."""
         if is_counting(iterated):
             return NUMBER
         name = last_name(iterated.func) if isinstance(iterated, cst.Call) else last_name(iterated)
@@ -272,7 +272,7 @@ class LossKinds:
 
 
 def parameters(function: cst.FunctionDef) -> dict[str, cst.BaseExpression | None]:
-    """Return a function's parameters, with their defaults."""
+    """Return a function's parameters with their defaults; None for a parameter without a default."""
     params = function.params
     found = [*params.posonly_params, *params.params, *params.kwonly_params]
     found += [each for each in (params.star_arg, params.star_kwarg) if isinstance(each, cst.Param)]
@@ -280,7 +280,8 @@ def parameters(function: cst.FunctionDef) -> dict[str, cst.BaseExpression | None
 
 
 def _kind_of_values(kinds: tuple[Kind, ...] | list[Kind]) -> Kind | None:
-    """Of what is computed of each value by itself."""
+    """Return the kind of a value that is computed from the given values element by element; None if that is not
+    possible."""
     if all(is_same(each) for each in kinds):
         return NUMBER if all(each == NUMBER for each in kinds) else SAME
     return SAMPLES if all(is_same(each) or each == SAMPLES for each in kinds) else None

@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def statement_at(file: SourceFile, line: int) -> cst.CSTNode | None:
-    """Return the innermost statement, with lines of its own, that a line belongs to; None for none."""
+    """Return the innermost statement with separate lines that contains a line; None if there is none."""
     found = None
     for node in nodes_below(file.module):
         if hasattr(node, "leading_lines") and _spans(file, node, line):
@@ -24,7 +24,7 @@ def statement_at(file: SourceFile, line: int) -> cst.CSTNode | None:
 
 
 def commented(text: str) -> Callable[[Any], Any]:
-    """What adds a comment above a statement."""
+    """Return a function that adds a comment above a statement."""
 
     def add(statement: Any) -> Any:
         return statement.with_changes(leading_lines=[*statement.leading_lines, *_comment_lines(text)])

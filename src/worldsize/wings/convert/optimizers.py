@@ -1,4 +1,4 @@
-"""Where optimizers are made, and of which models."""
+"""The calls that create optimizers, and the models whose parameters they get."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _GIVES_WEIGHTS = ("parameters", "named_parameters")
 
 
 class Optimizer(NamedTuple):
-    """A call that makes an optimizer; `models`: the expressions whose parameters it gets, as far as they can be
-    read."""
+    """A call that creates an optimizer. `models` are the expressions whose parameters it gets, as far as they are
+    known."""
 
     file: SourceFile
     call: cst.Call
@@ -56,7 +56,8 @@ def _makes_optimizer(program: Program, file: SourceFile, call: cst.Call) -> bool
 
 
 def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
-    """Return whether a call gets a model's parameters and gives a name that `step` and `zero_grad` are called on."""
+    """Return whether a call gets a model's parameters, and assigns a name on which `step` and `zero_grad` are
+    called."""
     if not any(last_name(inner.func) in _GIVES_WEIGHTS for arg in call.args for inner in calls_below(arg.value)):
         return False
     around = next(file.around(call), None)
@@ -72,7 +73,7 @@ def _is_stepped(program: Program, file: SourceFile, call: cst.Call) -> bool:
 
 
 def _models(program: Program, file: SourceFile, call: cst.Call) -> tuple[str, ...]:
-    """Return the names whose `parameters()` the call gets, itself or by a name that was given them in the same
+    """Return the names whose `parameters()` the call gets, directly or through a name that is assigned in the same
     function."""
     inner = file.function_around(call)
     found: dict[str, None] = {}
@@ -97,7 +98,8 @@ def _models(program: Program, file: SourceFile, call: cst.Call) -> tuple[str, ..
 
 
 def _names_outside(file: SourceFile, model: cst.BaseExpression) -> list[str]:
-    """How a model is called where the optimizer is made: `m` of `for m in (a, b)` is `a` and `b`."""
+    """Return the names of a model outside of a comprehension: `a` and `b` for `m` in `for m in (a, b)`; none if the
+    models are not listed there."""
     for around in file.around(model):
         if isinstance(around, (cst.ListComp, cst.GeneratorExp)) and code(around.for_in.target) in code(model).split(
             "."
@@ -109,7 +111,7 @@ def _names_outside(file: SourceFile, model: cst.BaseExpression) -> list[str]:
 
 
 def _parts(value: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """`a.b.c` in parts, as far as it is made of names."""
+    """Return the expression and the objects of its attributes: `a.b.c`, `a.b` and `a`."""
     parts = [value]
     while isinstance(parts[-1], cst.Attribute):
         parts.append(parts[-1].value)

@@ -1,4 +1,4 @@
-"""What several files of a training have together: functions, classes, and which of them lead to a backward."""
+"""The files of a training as one program: their functions and classes, and which of them lead to a backward call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from worldsize.wings.convert.syntax import argument, assigned, calls_below, code
 _SAME_OBJECT = (
     "to", "cuda", "cpu", "double", "float", "half", "train", "eval", "compile", "DataParallel", "requires_grad_",
 )  # fmt: skip
-"""Methods and functions that give the object that they get, or a wrapper of it."""
+"""Methods and functions that return the object that they get, or a wrapper of it."""
 _DEFINITION = (cst.FunctionDef, cst.ClassDef)
 
 
 class SourceFile:
-    """A file and its syntax tree. cst.ParserSyntaxError for what is no Python."""
+    """A file and its syntax tree. The constructor raises cst.ParserSyntaxError if the text is not Python."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class SourceFile:
 
     @cached_property
     def _imported(self) -> dict[str, str]:
-        """What stands for names that imports give: `torch` for `t`, after `import torch as t`."""
+        """The full names that imports bind to names: `torch` for `t`, after `import torch as t`."""
         found: dict[str, str] = {}
         for node in nodes_below(self.module):
             if isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar):
@@ -49,7 +49,7 @@ class SourceFile:
         return found
 
     def full_name(self, value: cst.CSTNode) -> str:
-        """`torch.save` of `t.save`, after `import torch as t`."""
+        """Return the full name of an expression: `torch.save` for `t.save`, after `import torch as t`."""
         first, dot, rest = code(value).partition(".")
         return self._imported.get(first, first) + dot + rest
 
@@ -60,17 +60,17 @@ class SourceFile:
         return int(self._positions[node].end.line)
 
     def around(self, node: cst.CSTNode) -> Iterator[Any]:
-        """What stands around a node, from the inside out."""
+        """Yield the nodes that enclose a node, from the inside out."""
         while node in self._parents:
             node = self._parents[node]
             yield node
 
     def function_around(self, node: cst.CSTNode) -> cst.CSTNode:
-        """Return the innermost function around a node, or the module."""
+        """Return the innermost function that contains a node, or the module."""
         return next((each for each in self.around(node) if isinstance(each, cst.FunctionDef)), self.module)
 
     def owner(self, function: cst.CSTNode) -> str:
-        """Return the name of the class that a function is a method of; empty for none."""
+        """Return the name of the class that a function is a method of; "" if it is no method."""
         for each in self.around(function):
             if isinstance(each, _DEFINITION):
                 return each.name.value if isinstance(each, cst.ClassDef) else ""
@@ -104,7 +104,7 @@ class Program:
         self._training = self._find_training()
 
     def _find_training(self) -> set[Function]:
-        """Return the functions that lead to a backward."""
+        """Return the functions that lead to a backward call."""
         found: set[Function] = set()
         everything = [each for group in self._functions.values() for each in group]
         while True:
@@ -114,12 +114,12 @@ class Program:
             found |= more
 
     def class_trains(self, file: SourceFile, value: cst.BaseExpression) -> bool:
-        """Return whether an object's class has a method that leads to a backward."""
+        """Return whether an object's class has a method that leads to a backward call."""
         owners = self._with_bases(self.class_of(file, value))
         return any(each.owner in owners for each in self._training if each.owner)
 
     def trains(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Return whether some code leads to a backward."""
+        """Return whether the code below a node leads to a backward call."""
         return self._trains(file, node, self._training)
 
     def _trains(self, file: SourceFile, node: cst.CSTNode, found: set[Function]) -> bool:
@@ -128,8 +128,8 @@ class Program:
         )
 
     def called(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """Return the functions of these files that a call may be of. A method counts where its class is known, or where
-        no other class has one of that name."""
+        """Return the functions of these files that a call may refer to. A method counts if its class is known, or if no
+        other class has a method of that name."""
         named = self._functions.get(last_name(call.func), [])
         if isinstance(call.func, cst.Name):
             return [each for each in named if not each.owner] or self.methods(call.func.value, "__call__")
@@ -147,7 +147,7 @@ class Program:
         return self._functions.get(name, [])
 
     def forwards(self, file: SourceFile, call: cst.Call) -> list[Function]:
-        """Return the `forward` of the models of these files that may be called."""
+        """Return the `forward` methods of the models of these files that may be called."""
         if code(call.func) in ("self", "cls"):
             owners = {self.class_of(file, call.func)}
         else:
@@ -157,7 +157,7 @@ class Program:
 
     @staticmethod
     def unwrapped(value: cst.BaseExpression) -> cst.BaseExpression:
-        """`Net()` of `nn.DataParallel(Net()).to(device)`."""
+        """Return the object inside its wrappers: `Net()` for `nn.DataParallel(Net()).to(device)`."""
         while isinstance(value, cst.Call) and last_name(value.func) in _SAME_OBJECT:
             if isinstance(value.func, cst.Attribute) and isinstance(value.func.value, cst.Call):
                 value = value.func.value
@@ -171,7 +171,7 @@ class Program:
         return [each for each in self._functions.get(name, []) if each.owner == owner]
 
     def is_kind_of(self, name: str, base: str) -> bool:
-        """Return whether a class of these files has a base of that name, among its bases' bases, too."""
+        """Return whether a class of these files has a direct or indirect base of that name."""
         return name in self.classes and base in self._with_bases(name)
 
     def _with_bases(self, name: str) -> set[str]:
@@ -185,7 +185,7 @@ class Program:
         return found
 
     def class_of(self, file: SourceFile, value: cst.BaseExpression) -> str:
-        """Return the class of an object, where a name gets it at one place: "" where that is not known."""
+        """Return the name of an object's class, if only one class is assigned to it; "" if that is not known."""
         if isinstance(value, cst.Name) and value.value in ("self", "cls"):
             around = next((each for each in file.around(value) if isinstance(each, cst.ClassDef)), None)
             return around.name.value if around is not None else ""
@@ -194,8 +194,8 @@ class Program:
         return made.pop() if len(made) == 1 else ""
 
     def values_of(self, file: SourceFile, target: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """What is assigned to a name or an attribute: a name, in its function or else in its module; an attribute,
-        anywhere in the file."""
+        """Return the values that are assigned to a name or an attribute. For a name, those in its function count, or
+        else those in its module. For an attribute, those anywhere in the file count."""
         text = code(target)
         if not isinstance(target, cst.Name):
             return assigned(file.module, text)
@@ -206,7 +206,7 @@ class Program:
         return given or assigned(file.module, text)
 
     def origins(self, file: SourceFile, value: cst.BaseExpression) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """Return the expressions that a name, an attribute or a parameter goes back to, through other names."""
+        """Return the expressions that a name, an attribute or a parameter comes from, followed through other names."""
         if value not in self._origins:
             found: list[tuple[SourceFile, cst.BaseExpression]] = []
             pending, seen = [(file, value)], set()
@@ -226,7 +226,8 @@ class Program:
     def _given_to(
         self, file: SourceFile, value: cst.Name | cst.Attribute
     ) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """What a name or an attribute was given: in its function, by the calls of that, or elsewhere in the file."""
+        """Return the values that a name or an attribute gets: in its function, from the calls of that function, or
+        elsewhere in the file."""
         inner = file.function_around(value)
         local = assigned(inner, code(value)) if isinstance(value, cst.Name) else []
         given = [(file, each) for each in local]
@@ -235,7 +236,7 @@ class Program:
         return given or [(file, each) for each in assigned(file.module, code(value))]
 
     def given(self, function: cst.FunctionDef, name: str) -> list[tuple[SourceFile, cst.BaseExpression]]:
-        """What the calls of a function in these files give a parameter."""
+        """Return the values that the calls in these files pass for a parameter of a function."""
         names = [param.name.value for param in function.params.params]
         if name not in names or name in ("self", "cls"):
             return []

@@ -1,4 +1,4 @@
-"""Reads a training's files: a script, and the modules in its directory that it imports."""
+"""Reader for the files of a training: a script, and the modules in its directory that it imports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_FILES = 200
 
 
 def read_training(scripts: Sequence[str]) -> dict[str, str]:
-    """Return the text of each script and, by the paths to be shown, of the modules that they import from their
-    directories. Raises UsageError for what cannot be read or is no UTF-8."""
+    """Return the text of each script, and of the modules that they import from their directories, by the paths to be
+    shown. Raise UsageError if a file cannot be read or is not UTF-8."""
     texts: dict[str, str] = {}
     root = os.path.dirname(scripts[0])
     pending = [os.path.normpath(script) if script else "" for script in scripts]
@@ -29,11 +29,12 @@ def read_training(scripts: Sequence[str]) -> dict[str, str]:
 
 
 def _imported(path: str, text: str, root: str) -> Iterator[str]:
-    """Yield the files of the modules that a text imports, as far as they lie below the first script's directory."""
+    """Yield the files of the modules that a text imports. They are searched for in the first script's directory, and
+    for relative imports in the directory of the importing file."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # what converts it says so
+        return  # the conversion reports this error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -49,7 +50,7 @@ def _imported(path: str, text: str, root: str) -> Iterator[str]:
 
 
 def _module_files(base: str, name: str) -> Iterator[str]:
-    """Yield the file of a module, and those of the packages around it."""
+    """Yield the file of a module, and the files of the packages that contain it."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         place = os.path.join(base, *parts[:count])

@@ -1,4 +1,5 @@
-"""Why a training cannot be shared: what would leave every rank with all of the work, or part them."""
+"""Reasons to refuse a training: code by which every rank would do all of the work, or by which the ranks would
+diverge."""
 
 from __future__ import annotations
 
@@ -50,10 +51,10 @@ def find_refusals(program: Program, optimizers: Sequence[Optimizer], sources: Ba
 
 
 def _changes_by_hand(file: SourceFile) -> Iterator[Place]:
-    """Weights that get something of their gradient: `p -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`."""
+    """Yield the places that change weights by their gradient: `p -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`."""
     for node in nodes_below(file.module):
         if any("step" in code(each.name) for each in file.around(node) if isinstance(each, cst.FunctionDef)):
-            continue  # an optimizer of their own
+            continue  # the script's own optimizer
         if isinstance(node, (cst.AugAssign, cst.Assign)):
             target = node.target if isinstance(node, cst.AugAssign) else node.targets[0].target
             text = code(target).removesuffix(".data").removesuffix("[:]")
@@ -69,7 +70,7 @@ def _changes_by_hand(file: SourceFile) -> Iterator[Place]:
 
 
 def _own_batches(program: Program) -> Iterator[Place]:
-    """Where batches are cut out of tensors, in loops that train or in functions that they call."""
+    """Yield the places that cut batches out of tensors, in loops that train or in functions that these loops call."""
     for file in program.files:
         for loop in nodes_below(file.module):
             if not isinstance(loop, (cst.For, cst.While)) or not program.trains(file, loop.body):
@@ -85,7 +86,7 @@ def _own_batches(program: Program) -> Iterator[Place]:
 
 
 def _is_cut(node: cst.Subscript) -> bool:
-    """`X[i : i + size]`, `X[rows]`."""
+    """Return whether an index cuts out a batch: `X[i : i + size]`, `X[rows]`."""
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
         return first.lower is not None and first.upper is not None and not isinstance(first.lower, cst.Integer)

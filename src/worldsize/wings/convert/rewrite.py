@@ -1,4 +1,5 @@
-"""A training for one process, rewritten for all ranks that a launcher starts, with its formatting kept."""
+"""Rewriter that turns a training for one process into one for all ranks that a launcher starts. It keeps the
+formatting."""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ class Remark(NamedTuple):
 
 
 class Conversion(NamedTuple):
-    """`texts`: the changed files, by path. `errors`: why the result would not share the work, or not be right;
-    `remarks`: what was left alone."""
+    """The result of a conversion. `texts` are the changed files, by path. `errors` are the reasons why the result would
+    not share the work or would not be right. `remarks` are about code that was left unchanged. `reason` states why
+    there is nothing to convert."""
 
     texts: Mapping[str, str]
     errors: tuple[Remark, ...]
@@ -47,8 +49,8 @@ class Conversion(NamedTuple):
 
 
 def convert_files(sources: Mapping[str, str], module: str = "ddp") -> Conversion:
-    """Rewrite the files of a training, that which is started first. `module`: what the helpers' module is called.
-    Raises cst.ParserSyntaxError for what is no Python."""
+    """Rewrite the files of a training. The first one is the script that is started. `module` is the name of the
+    helpers' module. Raise cst.ParserSyntaxError if a file is not Python."""
     files = [SourceFile(path, text) for path, text in sources.items()]
     for file in files:
         for each in nodes_below(file.module):
@@ -59,7 +61,7 @@ def convert_files(sources: Mapping[str, str], module: str = "ddp") -> Conversion
 
 
 class _Plan:
-    """What is changed where: of each expression, the text around it."""
+    """The planned changes of a conversion: for each node, the functions that change it."""
 
     def __init__(self, program: Program, module: str) -> None:
         self._program = program
@@ -98,15 +100,15 @@ class _Plan:
         return Conversion(texts, tuple(sorted(set(self._errors))), remarks)
 
     def _mark(self, file: SourceFile, remarks: Sequence[Remark]) -> None:
-        """Put what is left to the user above the statements that it is about."""
+        """Add each remark as a comment above the statement that it is about."""
         for remark in remarks:
             statement = statement_at(file, remark.line)
             if statement is not None:
                 self._changes.setdefault(statement, []).append(commented(f"{self._module}: {remark.text}"))
 
     def _import(self, file: SourceFile) -> str:
-        """Return the statement that imports the helpers, which lie beside the file that is started. If that file
-        imports with dots, as in a package, so do all."""
+        """Return the statement that imports the helpers, which are in the directory of the script. If the script uses
+        relative imports, as in a package, the statement is a relative import in all files."""
         entry = self._program.files[0]
         if not any(isinstance(each, cst.ImportFrom) and each.relative for each in nodes_below(entry.module)):
             return f"import {self._module}\n"
@@ -132,7 +134,7 @@ class _Plan:
         self._errors += [Remark(file.path, line, text) for file, line, text in figures.errors]
 
     def _wrap_own_answers(self, figures: Figures) -> None:
-        """Where ranks would go different ways by what each asks for itself, in a loop that trains, rank 0 decides."""
+        """Wrap the conditions in a loop that trains whose result may differ between ranks, so that rank 0 decides."""
         for file in self._program.files:
             for node in nodes_below(file.module):
                 if isinstance(node, (cst.If, cst.While)) and figures.is_for_all(file, node):
@@ -142,7 +144,7 @@ class _Plan:
                             self._wrap(answer, "as_on_main")
 
     def _losses_are_sums(self, kinds: LossKinds) -> bool:
-        """Return whether the losses are sums over a batch, and not means; what they are else is said."""
+        """Return whether the losses are sums over a batch, and not means. Add a remark on a loss of any other kind."""
         found: dict[Kind, list[tuple[SourceFile, cst.Call]]] = {}
         for file in self._program.files:
             for call in calls_below(file.module):
@@ -180,13 +182,14 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _way(start: str, end: str) -> list[str]:
-    """From one folder to another: a dot for each that is left, then the names of those that are entered."""
+    """Return the relative path from one folder to another: a text with one dot for each folder to go up, then the names
+    of the folders to enter."""
     parts = os.path.relpath(end or ".", start or ".").split(os.sep)
     return ["." * parts.count(".."), *(part for part in parts if part not in ("..", "."))]
 
 
 def _with_import(module: cst.Module, imported: str) -> cst.Module:
-    """Return the module, with an import of the helpers after its last import at the beginning."""
+    """Return the module with an import of the helpers after its last import at the beginning."""
     body, last = list(module.body), 0
     for place, statement in enumerate(body):
         line = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None

@@ -1,4 +1,4 @@
-"""What stands around a training: files, devices, progress bars, downloads; which of it becomes what on many ranks."""
+"""Changes to the code around a training that differs on many ranks: files, devices, progress bars, downloads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Change = tuple[cst.CSTNode, Callable[[Any], Any]]
 
 
 class Surroundings:
-    """`changes`: what becomes of which node; `remarks`: (file, line, text)."""
+    """The changes to such code in a program. `changes` are pairs of a node and the function that changes it. `remarks`
+    are (file, line, text)."""
 
     def __init__(self, program: Program, module: str) -> None:
         self._module = module
@@ -85,7 +86,7 @@ class Surroundings:
             self.changes.append((node, lambda _: cst.Pass()))
 
     def _change_question(self, file: SourceFile, node: cst.If) -> None:
-        """Whether a file is there, before it is loaded: as rank 0 sees it."""
+        """Change a test whether a file exists, before the file is loaded, so that rank 0's result counts."""
         if not any(file.full_name(call.func) == "torch.load" for call in calls_below(node.body)):
             return
         for call in calls_below(node.test):
@@ -93,7 +94,7 @@ class Surroundings:
                 self.changes.append((call, lambda call: wrapped(call, f"{self._module}.as_on_main")))
 
     def _is_in_data(self, file: SourceFile, node: cst.CSTNode) -> bool:
-        """Return whether samples are loaded here: at times of its own on each rank."""
+        """Return whether this code loads samples. It then runs at different times on each rank."""
         return file.function_around(node) in self._loading
 
     def _replace(self, node: cst.CSTNode, text: str) -> None:
@@ -101,8 +102,8 @@ class Surroundings:
 
 
 def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) -> Iterator[cst.BaseExpression]:
-    """Yield the parts of a condition that each rank would answer for itself: by its clock, by a number that torch
-    draws, by whether a file is there."""
+    """Yield the parts of a condition whose result may differ between ranks: those that depend on a clock, on a number
+    that torch draws, or on the existence of a file."""
     pending: list[cst.BaseExpression] = [node.test]
     while pending:
         part = pending.pop()
@@ -115,7 +116,7 @@ def own_answers(program: Program, file: SourceFile, node: cst.If | cst.While) ->
 
 
 def _given_in(program: Program, file: SourceFile, value: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What the names in a value were given in the same function."""
+    """Yield the values that are assigned, in the same function, to the names in a value."""
     inner = file.function_around(value)
     for name in nodes_below(value):
         if isinstance(name, cst.Name):
@@ -152,7 +153,7 @@ def with_argument(call: cst.Call, name: str, value: str) -> cst.Call:
 
 
 def _is_number(value: cst.CSTNode) -> bool:
-    """Of a GPU: `0`, `args.gpu`, `gpu_id`."""
+    """Return whether an expression is the number of a GPU: `0`, `args.gpu`, `gpu_id`."""
     return isinstance(value, cst.Integer) or "gpu" in last_name(value).lower()
 
 
@@ -167,7 +168,8 @@ def _text(call: cst.Call, name: str, place: int | None = None) -> str:
 
 
 def _opens_to_write(call: cst.Call) -> bool:
-    """`path.open("w")`, `gzip.open(path, "wb")`, `logging.basicConfig(filename=path)`."""
+    """Return whether a call opens a file for writing: `path.open("w")`, `gzip.open(path, "wb")`,
+    `logging.basicConfig(filename=path)`."""
     if last_name(call.func) == "basicConfig":
         return argument(call, "filename") is not None
     is_open = isinstance(call.func, cst.Attribute) and last_name(call.func) == "open"

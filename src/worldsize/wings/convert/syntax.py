@@ -1,4 +1,4 @@
-"""What is asked of a syntax tree again and again."""
+"""Common queries on syntax trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ GOES_THROUGH = (
     "enumerate", "zip", "tqdm", "iter", "islice", "cycle", "chain", "tqdm_notebook", "track", "progress_bar",
     "reversed",
 )  # fmt: skip
-"""Functions that give what they get: what they go through is looked for among their arguments."""
+"""Functions that iterate over their arguments and yield the same elements. The iterated expressions are searched for
+among their arguments."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -22,14 +23,14 @@ def code(node: cst.CSTNode) -> str:
 
 
 def last_name(function: cst.CSTNode) -> str:
-    """Return the last part of a function's name: Adam of `optim.Adam` and of `Adam`."""
+    """Return the last part of a function's name: Adam for `optim.Adam` and for `Adam`; "" if it has no name."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExpression | None:
-    """Return an argument by its name, or by its place among those without a name."""
+    """Return an argument by its name, or by its position among the positional arguments; None if it is not passed."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
@@ -39,14 +40,15 @@ def argument(call: cst.Call, name: str, place: int | None = None) -> cst.BaseExp
 
 @lru_cache(maxsize=1 << 18)
 def children(node: cst.CSTNode) -> tuple[Any, ...]:
-    """What libcst computes anew each time, which is slow; without the names of arguments, which have no value there."""
+    """Return the children of a node, without the names of arguments and parameters, which have no value there. The
+    result is cached, because libcst computes it each time, which is slow."""
     name = node.keyword if isinstance(node, cst.Arg) else node.name if isinstance(node, cst.Param) else None
     return tuple(each for each in node.children if each is not name)
 
 
 @lru_cache(maxsize=1 << 16)
 def nodes_below(node: cst.CSTNode) -> tuple[Any, ...]:
-    """Return the node and all below it, in the order of the text."""
+    """Return the node and all nodes below it, in the order of the text."""
     found = [node]
     for child in children(node):
         found += nodes_below(child) if children(child) else (child,)
@@ -63,7 +65,7 @@ def is_backward(call: cst.Call) -> bool:
 
 
 def is_transposed(value: cst.CSTNode) -> bool:
-    """Return whether a matrix is written with its rows as columns: `x.T`, `x.t()`, `x.transpose(0, 1)`."""
+    """Return whether an expression transposes a matrix: `x.T`, `x.t()`, `x.transpose(0, 1)`."""
     if isinstance(value, cst.Attribute):
         return value.attr.value == "T"
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
@@ -73,14 +75,14 @@ def is_transposed(value: cst.CSTNode) -> bool:
 
 
 def first_name(value: cst.CSTNode) -> str:
-    """`batch` of `batch["x"].split(4)`."""
+    """Return the first name of an expression: `batch` for `batch["x"].split(4)`; "" if it has none."""
     while isinstance(value, (cst.Attribute, cst.Subscript, cst.Call)):
         value = value.func if isinstance(value, cst.Call) else value.value
     return value.value if isinstance(value, cst.Name) else ""
 
 
 def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
-    """Yield the nodes of a kind below a node, those of functions inside left out."""
+    """Yield the nodes of a type below a node, without those inside nested functions."""
     if isinstance(node, kind):
         yield node
     for child in children(node):
@@ -89,7 +91,7 @@ def own_nodes(node: cst.CSTNode, kind: type) -> Iterator[Any]:
 
 
 def is_counting(value: cst.CSTNode) -> bool:
-    """Return whether a loop goes through numbers."""
+    """Return whether a loop over this value iterates over numbers."""
     if not isinstance(value, cst.Call):
         return False
     plain = [arg.value for arg in value.args if arg.keyword is None]
@@ -98,7 +100,8 @@ def is_counting(value: cst.CSTNode) -> bool:
 
 
 def loss_of(call: cst.Call) -> cst.BaseExpression | None:
-    """What a backward starts from: `loss` of `loss.backward()`, `self.manual_backward(loss)` and the like."""
+    """Return the expression whose backward is computed: `loss` for `loss.backward()`, `self.manual_backward(loss)` and
+    the like; None for any other call."""
     if not is_backward(call) or not isinstance(call.func, cst.Attribute):
         return None
     is_given = last_name(call.func) == "manual_backward" or code(call.func.value) in ("torch.autograd", "autograd")
@@ -106,7 +109,7 @@ def loss_of(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def assigned(node: cst.CSTNode, text: str) -> list[cst.BaseExpression]:
-    """Return the values that are assigned below a node to what is written like `text`."""
+    """Return the values that are assigned, below a node, to targets with this text."""
     return list(_assignments(node).get(text, ()))
 
 
@@ -127,7 +130,7 @@ def _assignments(node: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
 
 
 def _pairs(node: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Yield each target with its value; of `a, b = c, d`, too."""
+    """Yield each target with its value, also for `a, b = c, d`."""
     for target in node.targets:
         if isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
             for one, other in zip(target.target.elements, node.value.elements, strict=False):

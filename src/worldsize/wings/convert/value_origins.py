@@ -1,4 +1,5 @@
-"""The expressions that a value goes back to: through names, attributes, parts of tuples, and what functions return."""
+"""The expressions that a value comes from, followed through names, attributes, parts of tuples, and results of
+functions."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Value = tuple[SourceFile, cst.CSTNode]
 
 
 def elements(value: cst.CSTNode) -> dict[object, cst.BaseExpression] | None:
-    """Return the values in a dictionary by its constant keys, in a tuple or a list by their places, as far as these are
-    known; None for anything else."""
+    """Return the known values in a dictionary by its constant keys, or in a tuple or a list by their positions; None
+    for any other node."""
     if isinstance(value, (cst.Tuple, cst.List)):
         plain = takewhile(lambda each: not isinstance(each, cst.StarredElement), value.elements)
         return {place: each.value for place, each in enumerate(plain)}
@@ -39,7 +40,7 @@ class ValueOrigins:
         return self._definitions[file.path].reaching(value, scope)
 
     def of_attribute(self, file: SourceFile, value: cst.Attribute) -> list[tuple[SourceFile, Definition]]:
-        """What is assigned to an attribute of `self`, or of an object of a class of these files."""
+        """Return the definitions of an attribute of `self`, or of an object of a class of these files."""
         owner = self._program.class_of(file, value.value)
         name = f"self.{value.attr.value}"
         if code(value) == name:
@@ -52,7 +53,7 @@ class ValueOrigins:
         return [(home, each) for each in self._definitions[home.path].anywhere(name)]
 
     def origins(self, file: SourceFile, value: cst.CSTNode) -> list[Value]:
-        """Return the value itself first."""
+        """Return the value itself, followed by the expressions that it comes from."""
         found: dict[cst.CSTNode, SourceFile] = {}
         pending = [(file, value)]
         while pending:
@@ -66,8 +67,8 @@ class ValueOrigins:
         return any(isinstance(each, _CONTAINERS) for _, each in self.origins(file, value))
 
     def parts(self, file: SourceFile, value: cst.Subscript) -> list[Value]:
-        """Return the values that `out["n"]`, or `out[2]`, takes out of what functions put together and return; none
-        where that is not known of all."""
+        """Return the values that `out["n"]` or `out[2]` selects from containers that functions create and return; none
+        if one of them is not known."""
         key = value.slice[0].slice if len(value.slice) == 1 else None
         index = key.value if isinstance(key, cst.Index) else None
         if not isinstance(index, (cst.SimpleString, cst.Integer)):

@@ -1,4 +1,4 @@
-"""`run --debugpy RANK`: which jobs it is for, and where a debugger attaches."""
+"""The client side of `run --debugpy RANK`: it shows where a debugger can attach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LogWithDebugger:
-    """A log, and beside it, on stderr, where a debugger can attach to the rank that waits for one."""
+    """A log, together with instructions on stderr on where a debugger can attach to the rank that waits for one."""
 
     def __init__(self, run: Run, paths: RunPaths, log: LogReader) -> None:
         self._paths = paths
@@ -25,12 +25,12 @@ class LogWithDebugger:
         self._told: dict[str, Any] = {}
 
     def poll(self) -> bool:
-        """Show what is new; whether there was something."""
+        """Print new output of the log and new instructions. Return whether there was any."""
         told = self._tell()
         return self._log.poll() or told
 
     def finish(self) -> None:
-        """Show the rest."""
+        """Print the rest of the log."""
         self._log.finish()
 
     def _tell(self) -> bool:
@@ -45,8 +45,8 @@ class LogWithDebugger:
 
 
 def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> list[str]:
-    """What a person needs to attach to the rank that has written `found`. `code`: the directory that the run's code was
-    copied from."""
+    """Return the lines that a person needs to attach to the rank that has written `found`. `code` is the directory that
+    the run's code was copied from; None if it is unknown."""
     rank, node, host, port = (found.get(name) for name in ("rank", "node", "host", "port"))
     return [
         f"rank {rank} on {node} waits for a debugger at {host}:{port}",
@@ -58,7 +58,8 @@ def attach_lines(found: dict[str, Any], paths: RunPaths, code: str | None) -> li
 
 
 def configuration(found: dict[str, Any], paths: RunPaths, code: str | None) -> dict[str, Any]:
-    """Return the entry of `configurations` in launch.json: the run executes a copy of the code."""
+    """Return the entry of `configurations` in launch.json. It maps the directory `code` to the run's copy of the code,
+    which the run executes."""
     mapped = [{"localRoot": code, "remoteRoot": paths.code}] if code else []
     return {
         "name": f"worldsize {paths.run_id}, rank {found.get('rank')}",

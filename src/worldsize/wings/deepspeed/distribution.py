@@ -1,4 +1,4 @@
-"""`type: deepspeed`: ranks that `deepspeed.init_distributed()` connects; and what finds a configuration."""
+"""The distribution `type: deepspeed`: ranks that `deepspeed.init_distributed()` connects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from worldsize.plan.plan import node_major_layout
 
 @ignore_unknown_keywords
 class DeepSpeedDistribution(NamedTuple):
-    """DeepSpeed finds torch's variables; a command that is `deepspeed train.py …` is started once per node."""
+    """The distribution of ranks that use DeepSpeed, which reads torch's variables. A command that is `deepspeed
+    train.py …` is started once per node."""
 
     process_count_per_instance: int = 1
     type: str = "deepspeed"
@@ -33,9 +34,10 @@ class DeepSpeedDistribution(NamedTuple):
 def with_launcher(
     arrangement: Arrangement, command: str, argv: Sequence[str], gpus_per_node: int | None
 ) -> Arrangement:
-    """`arrangement` for a command that is DeepSpeed's own launcher, which is started once per node; as it is for any
-    other. Jobs that were written for that launcher ask for one process per node, and mean all GPUs. Raises PlanError
-    where a path names it, so that nothing can tell it of the allocation."""
+    """Return `arrangement` changed for a command that is DeepSpeed's own launcher, which is started once per node.
+    Return it unchanged for any other command, and if the arrangement has another launcher already. Jobs that were
+    written for DeepSpeed's launcher ask for one process per node and mean all GPUs. Raise PlanError if the command
+    names the launcher by a path, since the launcher could not be informed of the allocation then."""
     asked = not launcher_facts(arrangement.launcher).by_agent and "otherwise" not in arrangement.options
     named = program_name("deepspeed", command, argv)
     if asked or not named:

@@ -1,5 +1,5 @@
-"""The fingerprint of a spec, by which the same spec finds the same directory: a digest of everything that decides what
-is built, and of nothing else."""
+"""The fingerprint of a spec, by which the same spec finds the same directory. It is a digest of everything that decides
+what is built, and of nothing else."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from worldsize.service.environments.lookup import Recipe
 
 VERSION = 1
-"""Counts up when what is built of the same spec changes."""
+"""The version of fingerprints. It is increased when the same spec leads to a different build."""
 
 _LARGE_FILE_SIZE = 8 << 20
 _EXCLUDED_NAMES = frozenset((".git", ".hg", "__pycache__", ".venv", "build", ".tox", ".mypy_cache", ".ruff_cache"))
 _ORIGIN_KEYS = frozenset((
     "worldsize", "name", "fingerprint", "prefix", "base", "upon", "created", "took", "host", "clobbered", "steps",
 ))  # fmt: skip
-"""Keys of a lock, or of the description that it was made of, that say nothing of what is installed."""
+"""Keys of a lock, or of the description that it was made of, that do not affect what is installed."""
 
 _ACTIVATION_KEYS = frozenset(("name", "variables", "path", "ld_library_path"))
 
 
 def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
-    """Return the fingerprint of `spec`, which is complete (sources.py): 40 hexadecimal digits. `machine` holds what
-    matters of the platform (`machine_key`): its name, the virtual packages, the Python that a virtual environment is
-    made of.
+    """Return the fingerprint of `spec`, which must be complete (sources.py), as 40 hexadecimal digits. `machine` holds
+    the relevant properties of the platform (`machine_key`): its name, the virtual packages, the Python that a virtual
+    environment is made of.
 
-    The content of the files that `spec` names counts, where they lie does not. Variables and directories count where
-    build steps see them. NotFound for a file that is not there; UsageError for requirements that may change: editable
-    ones.
+    The fingerprint depends on the content of the files that `spec` names, but not on their location. It depends on
+    variables and directories if build steps see them. Raise NotFound for a missing file; UsageError for requirements
+    that may change: editable ones.
     """
     value: dict[str, Any] = {
         "version": VERSION,
@@ -61,7 +61,7 @@ def fingerprint(spec: EnvironmentSpec, machine: dict[str, Any]) -> str:
 
 
 def machine_key(recipe: Recipe) -> dict[str, Any]:
-    """What decides on this machine which packages are installed: `machine` of `fingerprint`."""
+    """Return the properties of this machine that decide which packages are installed: `machine` of `fingerprint`."""
     from worldsize.wings.environments.inspect import machine
 
     found: dict[str, Any] = {"platform": machine.platform()}
@@ -76,8 +76,9 @@ def machine_key(recipe: Recipe) -> dict[str, Any]:
 
 
 def lock_fingerprint(lock: Mapping[str, Any]) -> str:
-    """Return the fingerprint of an environment built from a lock: a digest of all that the lock says, but for what only
-    describes its origin or is put in force later. The digest that the lock claims is not relied on."""
+    """Return the fingerprint of an environment built from a lock. It is a digest of all contents of the lock, except
+    those that only describe its origin or take effect at activation. The digest that the lock itself states is not
+    trusted."""
     spec = dict(lock.get("spec") or {})
     if not spec.get("steps"):
         spec = {key: value for key, value in spec.items() if key not in _ACTIVATION_KEYS}
@@ -86,8 +87,9 @@ def lock_fingerprint(lock: Mapping[str, Any]) -> str:
 
 
 def _line_keys(line: str) -> Iterator[str]:
-    """What stands for a line: the requirement itself, and for a local path its content's digest; for a line that
-    includes a file, the way in which it does ("-r" or "-c"), and the lines of that file or the keys of that project."""
+    """Yield the keys that represent a line: the requirement itself, and for a local path also its content's digest. For
+    a line that includes a file, the keys are the kind of inclusion ("-r" or "-c"), and the lines of that file or the
+    keys of that project."""
     for text in list_lines([line]):
         include = parse_include(text)
         if include is None:
@@ -109,8 +111,9 @@ def _requirement_keys(text: str) -> Iterator[str]:
 
 
 def _file_key(path: str) -> list[str]:
-    """What stands for a file: for a project, its pyproject.toml, the uv.lock beside it, and the source trees that it
-    takes packages from; for a lock file, its content."""
+    """Return the keys that represent a file. For a project, these are its pyproject.toml, the uv.lock and
+    .python-version in its directory, and the source trees that it takes packages from. For a lock file, the key is its
+    content."""
     if not is_project(path):
         assert is_lock(path)
         return ["lock", digest_of(read_named_file(path))]
@@ -121,8 +124,8 @@ def _file_key(path: str) -> list[str]:
 
 
 def _content_digest(path: str) -> str:
-    """Return the digest of a wheel or an archive; for a large one its name, size and time; for a directory the digest
-    of its files' names, sizes and times: to read all of a source tree at each start would take too long."""
+    """Return the digest of a wheel or an archive; for a large one its name, size and time. For a directory, return the
+    digest of its files' names, sizes and times, since reading a whole source tree at each start would take too long."""
     if os.path.isfile(path) and os.path.getsize(path) >= _LARGE_FILE_SIZE:
         return f"{os.path.basename(path)} {os.path.getsize(path)} {os.stat(path).st_mtime_ns}"
     if not os.path.isdir(path):

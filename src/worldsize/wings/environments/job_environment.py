@@ -1,4 +1,5 @@
-"""The environment of a job where it has to be built: plan it, build it before the run, and record it with the run."""
+"""The environment of a job that has to be built: functions that plan it, build it before the run, and record it with
+the run."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _USER_KEYS = frozenset(("spec", "options", "steps"))
 
 
 def own_names(directory: str) -> dict[str, str]:
-    """Environments that were built in `directory`, by their names; of several with one name the newest."""
+    """Return the environments that were built in `directory`: their paths, by name. If several have one name, return
+    the newest."""
     ready = [entry for entry in entries(directory) if entry.state == "ready" and entry.description]
     ready.sort(key=lambda entry: (entry.description or {}).get("created", 0.0))
     names = {entry.label: entry.path for entry in ready}
@@ -38,7 +40,7 @@ def own_names(directory: str) -> dict[str, str]:
 
 
 def _refuse_conda(existing: ExistingEnvironment) -> None:
-    """Raise UsageError: an existing environment is never changed, least of all by conda after pip."""
+    """Raise UsageError, since an existing environment is never changed, least of all by conda after pip."""
     from worldsize.wings.environments.conda.packages import refuse_pip_packages
 
     if existing.kind == "conda":
@@ -55,8 +57,8 @@ def plan_environment(
     environ: Mapping[str, str],
     secrets: Collection[str],
 ) -> Environment:
-    """Return the environment that `spec` means on a compute, built there already or still to be built; on top of
-    `existing`, if given. UsageError, NotFound for what is wrong with it."""
+    """Return the environment that `spec` means on a compute, whether it is built already or not. It is based on
+    `existing`, if given. Raise UsageError or NotFound for errors in the spec."""
     from worldsize.wings.environments.fingerprint import fingerprint, lock_fingerprint, machine_key
 
     if existing is not None and spec.conda:
@@ -97,7 +99,7 @@ def _lost_variable_notices(lock: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: str) -> tuple[str, ...]:
-    """Return a notice where conda chooses packages for this machine, which may not be those for a cluster's nodes."""
+    """Return a notice if conda chooses packages for this machine, which may not suit a cluster's nodes."""
     if settings.type == LOCAL or not recipe.spec.conda or recipe.virtual:
         return ()
     from worldsize.wings.environments.inspect.machine import driver_version, glibc_version
@@ -107,8 +109,8 @@ def _unknown_node_notices(recipe: Recipe, settings: ComputeSettings, compute: st
 
 
 def _base_of_lock(lock: Mapping[str, Any] | None) -> str | None:
-    """Return the interpreter that the locked environment was made of, or one of the same version: its wheels fit no
-    other."""
+    """Return the interpreter that the locked environment was made of, or its version if that interpreter is missing,
+    since its wheels fit no other version. None without a lock, and for a lock with conda packages."""
     if not lock or lock["conda"]:
         return None
     base = lock.get("base")
@@ -122,8 +124,9 @@ def _base_interpreter(
     compute: str,
     environ: Mapping[str, str],
 ) -> str | None:
-    """What a virtual environment is made of: the Python version that is asked for, else the interpreter that `python`
-    means in commands; None for an environment that is no virtual one, or that lies on top of another. UsageError."""
+    """Return the base of a virtual environment: the requested Python version, else the interpreter that `python` means
+    in commands. None for an environment that is not a virtual one, or that is based on another. Raise UsageError if
+    there is no Python."""
     if existing is not None or spec.conda:
         return None
     if spec.version or spec.modules:
@@ -141,16 +144,16 @@ def _base_interpreter(
 
 
 def read_probe(home: str, compute: str) -> tuple[str, ...]:
-    """Return the virtual packages that a node of the compute was found to have; empty where no node was probed, or
-    where somebody else could have written the answer."""
+    """Return the virtual packages that a probe found on a node of the compute. Empty if no node was probed, or if
+    another user could have written the answer."""
     path = _probe_file(home, compute)
     found = read_object(path) if is_reliable_directory(os.path.dirname(path)) else {}
     return tuple(found.get("virtual_packages", ()))
 
 
 def write_probe(home: str, compute: str, virtual: Sequence[str], node: str) -> None:
-    """Write down the virtual packages that a node of the compute has. StorageError where somebody else could replace
-    the file; OSError."""
+    """Record the virtual packages that a node of the compute has. Raise StorageError if another user could replace the
+    file; OSError."""
     path = _probe_file(home, compute)
     make_private_directory(os.path.dirname(path), follow=True)
     write_json(path, {"virtual_packages": list(virtual), "node": node, "time": time.time()})
@@ -163,9 +166,9 @@ def _probe_file(home: str, compute: str) -> str:
 def ensure_ready(
     environment: Environment, progress: Progress, start: Callable[[SubmissionRequest, Progress], RunPaths]
 ) -> bool:
-    """Build the environment unless it is there, and return whether this process built it. Whoever asks for it at the
-    same time waits. `start` submits a run: build steps that are executed on the compute are one. BuildError,
-    StorageError, ConfigError."""
+    """Build the environment unless it exists, and return whether this process built it. Other processes that request it
+    at the same time wait. `start` submits a run, which executes those build steps that belong on the compute. Raise
+    BuildError, StorageError or ConfigError."""
     if environment.recipe is None or environment.prefix is None:
         return False
     if environment.ready:
@@ -176,8 +179,8 @@ def ensure_ready(
 
 
 def _check_python(prefix: str) -> None:
-    """BuildError where the interpreter of the environment was removed since: `python` would be the next on PATH. The
-    environment is not built anew at once, since nodes may still have that interpreter."""
+    """Raise BuildError if the interpreter of the environment has been removed since it was built: `python` would be the
+    next one on PATH. The environment is not rebuilt automatically, since nodes may still have that interpreter."""
     if inspect_prefix(prefix) is None:
         what, hint = explain_missing_python(prefix)
         raise BuildError(what, f"environment {os.path.basename(prefix)}", hint)
@@ -215,8 +218,8 @@ def _build(
 
 
 def build_record(environment: Environment, secrets: Collection[str]) -> dict[str, Any]:
-    """What a run's record holds of an environment that was built: its lock, without the texts `secrets`. BuildError
-    where it was removed in the meantime."""
+    """Return the part of a run's record about an environment that was built: its lock, with the texts `secrets` masked.
+    Raise BuildError if the environment was removed meanwhile."""
     description = read_built_description(environment)
     if description is None:
         raise BuildError("it was removed in the meantime", environment.prefix, "start the run again: it is rebuilt")
@@ -226,20 +229,20 @@ def build_record(environment: Environment, secrets: Collection[str]) -> dict[str
 
 
 def read_built_description(environment: Environment) -> dict[str, Any] | None:
-    """Return the description of an environment that was built, whether it is named by what it is made of, by its name
-    or by its path; None of any other."""
+    """Return the description of an environment that was built, whether the job names it by its contents, by its name or
+    by its path; None for any other."""
     return read_description(environment.prefix) if environment.prefix and not environment.archive else None
 
 
 def installed_packages(prefix: str) -> list[dict[str, Any]]:
-    """Name and version of each Python package in a prefix, whoever made it."""
+    """Return the name and version of each Python package in any prefix, also in one that worldsize did not build."""
     from worldsize.wings.environments.inspect.installed import named_distributions
 
     return [{"name": each.name, "version": each.version} for each in named_distributions(prefix)]
 
 
 def lost_variables(path: str) -> list[str] | None:
-    """Return the names of variables whose values a lock file does not hold, since they were secrets; None of another
+    """Return the names of variables whose values a lock file does not hold, since they were secrets; None for another
     file."""
     if not is_lock(path):
         return None

@@ -1,4 +1,4 @@
-"""Questions to the nodes of a compute: what they have, and which modules of an environment can be imported there."""
+"""Queries to the nodes of a compute: what they have, and which modules of an environment can be imported there."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def check_on_nodes(
     count: int | None,
     environ: Mapping[str, str],
 ) -> tuple[list[NodeReport], list[ComputeNode]]:
-    """Return the report of each usable node, or of `count` nodes of their own; and the nodes that a run goes to by
-    default, none where `count` nodes were asked. UsageError for a compute without such a capability, and for an
-    environment that is packed or not built."""
+    """Return the report of each usable node, or of `count` nodes of their own, and the nodes that a run uses by
+    default. The second list is empty if `count` is given. Raise UsageError for a compute that cannot execute commands
+    on nodes, and for an environment that is packed or not built."""
     if environment is not None and environment.archive:
         what = "a packed environment exists only while a run uses it"
         raise UsageError(what, environment.archive, "name the prefix that it was packed from")
@@ -70,8 +70,8 @@ def _argv(
     modules: Sequence[str],
     environ: Mapping[str, str],
 ) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
-    """Return the command, the variables that it needs, and the paths of this machine that it names. `found` is put in
-    force first."""
+    """Return the command, the variables that it needs, and the paths of this machine that it names. The command applies
+    the activation `found` first."""
     from worldsize.plan.setup_script import bash_command
 
     distributions = named_distributions(environment) if environment else ()
@@ -99,7 +99,7 @@ def named_distributions(environment: Environment) -> list[str]:
 
 
 class NodeOutput(NamedTuple):
-    """What a command printed on a node; without a `code` the node was lost, and `err` says why."""
+    """The output of a command on one node. Without a `code` the node was lost, and `err` contains the reason."""
 
     name: str
     code: int | None
@@ -108,9 +108,9 @@ class NodeOutput(NamedTuple):
 
 
 def _read_outputs(asked: NodeCommandStream, count: int, names: Sequence[str] = ()) -> list[NodeOutput]:
-    """Return the output of each node, once all have ended; `err` is the compute's own note where the node printed no
-    error. A node that did not say how it is called has the one of `names`, where there are any, or its number. Raises
-    as the stream's `read_events`."""
+    """Return the output of each node, after all have ended. `err` is the compute's own note if the node printed no
+    error. A node that did not report its name gets the one in `names`, if there is one, or its number. Raise the same
+    errors as the stream's `read_events`."""
     said: dict[tuple[int, str], list[bytes]] = {}
     codes: dict[int, int] = {}
     try:
@@ -155,14 +155,15 @@ print(json.dumps(found))
 
 
 class ProbeResult(NamedTuple):
-    """`virtual` as conda writes virtual packages: "__cuda=12.4"."""
+    """The result of a probe. `node` is the name of the node. `virtual` holds its virtual packages, in conda's notation:
+    "__cuda=12.4"."""
 
     node: str
     virtual: tuple[str, ...]
 
 
 def probe(compute: Compute) -> ProbeResult:
-    """Ask one node, which the compute chooses, for its virtual packages. WorldsizeError where it gives no answer;
+    """Query one node, which the compute chooses, for its virtual packages. Raise WorldsizeError if it does not answer;
     UsageError for a compute that cannot execute commands."""
     words = ["sh", "-c", 'command -v python3 >/dev/null && exec python3 -c "$0" || exec python -c "$0"', _PROGRAM]
     (answer,) = _read_outputs(execute_on_own_nodes(compute, words, 1, os.sep, _LIMIT), 1)

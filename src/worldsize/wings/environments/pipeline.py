@@ -1,4 +1,5 @@
-"""How an environment is made in its prefix: conda first, then pip, then what is compiled; then a look at the result."""
+"""The construction of an environment in its prefix: conda first, then pip, then compiled packages, then a check of the
+result."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str, Any]:
-    """Make the environment in `work.prefix`, and return its description. BuildError; StorageError for a cache that
-    others can write to, since what is compiled and fetched there is installed."""
+    """Make the environment in `work.prefix`, and return its description. Raise BuildError; StorageError for a cache
+    that other users can write to, since its compiled and downloaded files are installed."""
     _refuse_masked(recipe)
     work.secrets = secrets_of_build(recipe.spec, recipe.environ, recipe.secrets, recipe.lock)
     make_private_directory(recipe.cache)
@@ -68,7 +69,8 @@ def make_environment(work: Build, recipe: Recipe, steps: StepRunner) -> dict[str
 
 
 def _refuse_masked(recipe: Recipe) -> None:
-    """BuildError for the lock of an environment whose steps or downloads held a secret: `***` would be used for it."""
+    """Raise BuildError for the lock of an environment whose steps or downloads held a secret, since `***` would be used
+    in its place."""
     if recipe.lock is None:
         return
     hidden = [step.title for step in recipe.spec.steps if MASK in json.dumps(step._asdict())]
@@ -92,8 +94,8 @@ def _run_native_steps(
 def _with_compiled(
     work: Build, rows: list[dict[str, Any]], before: Sequence[InstalledDistribution]
 ) -> list[dict[str, Any]]:
-    """Return the rows of what pip installed, and rows of what build steps installed, marked as built here: no index has
-    it."""
+    """Return the rows of the packages that pip installed, and rows of those that build steps installed. The latter are
+    marked as built here, since no index has them."""
     known = {row["name"] for row in rows}
     return rows + [
         {
@@ -110,7 +112,7 @@ def _with_compiled(
 
 
 def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, Any]]:
-    """Install what the environment begins with: conda's packages, or a virtual environment. Return the rows of conda's
+    """Install the base of the environment: conda's packages, or a virtual environment. Return the rows of conda's
     packages."""
     spec, lock = recipe.spec, recipe.lock
     if recipe.is_conda:
@@ -130,7 +132,8 @@ def _install_interpreter(work: Build, uv: Uv, recipe: Recipe) -> list[dict[str, 
 
 
 def _require_usable_rows(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """BuildError for a lock of another platform, and for one whose addresses held a password: it was left out."""
+    """Return the rows. Raise BuildError for a lock of another platform, and for one whose addresses held a password,
+    since the lock does not contain it."""
     foreign = sorted({str(row["subdir"]) for row in rows if row.get("subdir")} - {"noarch", platform()})
     if foreign:
         what = f"the lock has conda packages for {', '.join(foreign)}, and this machine is {platform()}"
@@ -163,16 +166,16 @@ def _install_pip_packages(
 
 
 def _compile_bytecode(work: Build, environ: Mapping[str, str]) -> None:
-    """Compile the bytecode of what conda installed: else each rank of many would write it. A failure is ignored, since
-    files for other Pythons do not compile, which does no harm."""
+    """Compile the bytecode of the packages that conda installed. Otherwise each of many ranks would write it. A failure
+    is ignored, since files for other Pythons do not compile, which does no harm."""
     work.report_step("compiling bytecode")
     words = ("-m", "compileall", "-q", "-j", "0", site_packages(work.prefix) or "")
     execute(work, [os.path.join(work.prefix, "bin", "python"), *words], environ, "compileall")
 
 
 def mark_externally_managed(prefix: str) -> None:
-    """Make conda and pip refuse to change the environment from now on, so that it stays what its description says. A
-    virtual environment gets no such mark."""
+    """Write the marks that prevent conda and pip from changes to the environment, so that it continues to match its
+    description. A virtual environment gets no such mark."""
     if not os.path.isdir(os.path.join(prefix, "conda-meta")):
         return
     what = "built by worldsize: list all of its packages, and rebuild it"
@@ -211,9 +214,9 @@ def _description(
 def secrets_of_build(
     spec: EnvironmentSpec, environ: Mapping[str, str], named: Collection[str], lock: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the values that no output or record of a build may hold, and each line of those with several lines: values
-    of variables in `named`, and of those with a secret's name that requirements, their files, variables or steps set or
-    ask `environ` for. Values that are too short to be recognised are left out."""
+    """Return the values that no output or record of a build may contain, and each line of values with several lines.
+    They are the values of variables in `named`, and those of variables with a secret's name that requirements, their
+    files, variables or steps set or read from `environ`. Values that are too short to be recognised are left out."""
     asked = referenced_variables([*spec.pip, *([spec.file] if spec.file else [])])
     texts = [*spec.variables.values()]
     for step in spec.steps:
@@ -228,7 +231,7 @@ def secrets_of_build(
 
 
 def _with_lines(values: Iterable[str]) -> list[str]:
-    """Return the values, and each line of those with several lines, since a program's output is masked line by line.
+    """Return the values, and each line of values with several lines, since a program's output is masked line by line.
     Short lines are left out."""
     found = list(dict.fromkeys(values))
     lines = [line.strip() for value in found if "\n" in value for line in value.split("\n")]

@@ -1,4 +1,4 @@
-"""The environments that were built: find them by name, see which runs use them, remove them."""
+"""The environments that were built: functions that find them by name, list the runs that use them, and remove them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worldsize.wings.environments.workspace.prefixes import PrefixEntry, empty_t
 
 
 class Removal(NamedTuple):
-    """What tidying up removes, or would: the entry, its size on disk, and why."""
+    """An environment that a cleanup removes, or would remove: the entry, its size on disk in bytes, and the reason."""
 
     entry: PrefixEntry
     bytes: int
@@ -26,19 +26,19 @@ class Removal(NamedTuple):
 
 
 def envs_dirs(config: Config, compute: str | None = None) -> list[str]:
-    """Where environments are built, for one compute or for all."""
+    """Return the directories in which environments are built, for one compute or for all."""
     computes = [config.compute(compute)] if compute else list(config.computes.values())
     return list(dict.fromkeys(envs_dir(config, settings) for settings in computes))
 
 
 def environment_entries(config: Config, compute: str | None = None) -> list[PrefixEntry]:
-    """Return every environment that was built, whole or not, the last used first."""
+    """Return every environment that was built, complete or not, the last used first."""
     found = [entry for directory in envs_dirs(config, compute) for entry in entries(directory)]
     return sorted(found, key=lambda entry: last_use_time(entry.path), reverse=True)
 
 
 def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixEntry:
-    """Find an environment by its name, a unique beginning of it, or its path. NotFound; UsageError where there are
+    """Return the environment with a name, a unique beginning of it, or a path. Raise NotFound; UsageError if there are
     several."""
     shelf = environment_entries(config, compute)
     path = os.path.abspath(name) if os.sep in name else None
@@ -56,7 +56,7 @@ def find_entry(config: Config, name: str, compute: str | None = None) -> PrefixE
 
 
 def runs_by_prefix(config: Config) -> dict[str, list[str]]:
-    """Runs that have not ended, by the environment that they run in."""
+    """Return the IDs of the runs that have not ended, by the prefix of the environment that they run in."""
     found: dict[str, list[str]] = {}
     for run_id in list_ids(config.home):
         paths = run_paths(config.home, run_id)
@@ -68,8 +68,8 @@ def runs_by_prefix(config: Config) -> dict[str, list[str]]:
 
 
 def _is_unfinished(paths: RunPaths) -> bool:
-    """Return whether a run without a result has not ended. An array has ended once all its elements have, though nobody
-    may have settled it yet; one that cannot be read counts as unfinished."""
+    """Return whether a run without a result has not ended. An array has ended once all its elements have, even if its
+    own result is not recorded yet. An array that cannot be read counts as unfinished."""
     if not is_array(paths):
         return True
     try:
@@ -86,8 +86,8 @@ def _prefix_of_run(paths: RunPaths) -> str | None:
 
 
 def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -> None:
-    """Remove the environments. UsageError, before any is removed, for one that a run uses which has not ended; and for
-    one that is being built, where those before it are removed already."""
+    """Remove the environments. Raise UsageError before any is removed if a run that has not ended uses one of them,
+    unless `force` is set. Raise UsageError for one that is being built, after those before it have been removed."""
     chosen, used = list(wanted), {} if force else runs_by_prefix(config)
     for entry in chosen:
         if entry.path in used:
@@ -99,8 +99,8 @@ def remove(config: Config, wanted: Iterable[PrefixEntry], force: bool = False) -
 
 
 def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Removal]:
-    """Remove half environments that nobody builds, and whole ones that were last used before `unused_since` (Unix
-    seconds) and that no run uses which has not ended; return them. With `dry_run` only return them."""
+    """Remove incomplete environments that no process is building, and complete ones that were last used before
+    `unused_since` (Unix seconds) and that no unfinished run uses. Return them. With `dry_run`, only return them."""
     used = runs_by_prefix(config)
     found = []
     for entry in environment_entries(config):
@@ -122,7 +122,7 @@ def remove_unused(config: Config, unused_since: float, dry_run: bool) -> list[Re
 
 
 def disk_size(path: str) -> int:
-    """Bytes on disk, as far as no other environment and no cache shares them. Files that vanish meanwhile do not
+    """Return the bytes on disk that no other environment and no cache shares. Files that are removed meanwhile do not
     count."""
     total = 0
     for directory, _, names in os.walk(path):

@@ -1,5 +1,5 @@
 """The files that describe an environment: environment.yml, requirements.txt, pyproject.toml, uv.lock, and worldsize's
-lock files, which hold every package without what is of one machine alone."""
+lock files, which hold every package without the properties of one machine."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ _PACKAGE_KEYS = {
     "conda": frozenset(("name", "version", "url", "file_name", "size", "sha256", "md5", "channel")),
     "pip": frozenset(("name", "version", "url", "hashes")),
 }
-"""What a lock file says of each package, at least."""
+"""The keys that a lock file must contain for each package."""
 _LOCAL_KEYS = ("prefix", "base", "upon", "created", "took", "host", "clobbered", "steps")
 _DEEPEST = 20
 _CONDA_ONLY_KEYS = frozenset(("dependencies", "prefix", "platforms", "category"))
-"""Keys of conda's files that worldsize's own do not have; `channels`, `name` and `variables` mean the same in both."""
+"""Keys of conda's files that worldsize's own do not have. `channels`, `name` and `variables` have the same meaning in
+both."""
 
 
 def with_file_contents(spec: EnvironmentSpec, depth: int = 0) -> EnvironmentSpec:
-    """Return `spec` with what its file says in it. `file` stays for what is no list of packages: a project, a lock.
-    `depth`: how many files have named the next one by `file:` to get here.
+    """Return `spec` with the contents of its file merged into it. `file` remains set for a file that is no list of
+    packages: a project, a lock. `depth` is the number of files that have named the next one by `file:` so far.
 
-    NotFound, UsageError with file and line.
+    Raise NotFound, or UsageError with file and line.
     """
     path = spec.file
     if path is None:
@@ -65,14 +66,15 @@ def is_project(path: str) -> bool:
 
 
 def is_lock(path: str) -> bool:
-    """Return whether it is a lock file of worldsize's."""
+    """Return whether the path is a lock file of worldsize."""
     if not path.endswith((".lock", ".json")):
         return False
     return LOCK_FORMAT.encode() in read_file(path, 400)
 
 
 def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> EnvironmentSpec:
-    """Read a conda environment file, in which worldsize's own keys may stand too, and merge `spec` into it."""
+    """Read a conda environment file, which may contain worldsize's own keys as well, and merge `spec` into it. Raise
+    UsageError."""
     from worldsize.jobspec.keys.environment import ENVIRONMENT
     from worldsize.jobspec.reading.environment import ENVIRONMENT_READERS
     from worldsize.jobspec.reading.nearest import nearest_word
@@ -108,8 +110,8 @@ def _read_yaml_spec(spec: EnvironmentSpec, path: str, depth: int) -> Environment
 
 
 def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSpec:
-    """Add what a job says beside its file (`outer`) to what the file says (`inner`); where there can be only one value,
-    the job's wins."""
+    """Add the keys of a job (`outer`) to the contents of its file (`inner`). If there can be only one value, the job's
+    has precedence."""
     defaults = EnvironmentSpec._field_defaults
     changed: dict[str, Any] = {}
     for field, said in outer._asdict().items():
@@ -124,7 +126,7 @@ def merge_specs(outer: EnvironmentSpec, inner: EnvironmentSpec) -> EnvironmentSp
 
 
 def read_named_file(path: str) -> bytes:
-    """Return the content of a file that a job names. NotFound, UsageError."""
+    """Return the content of a file that a job names. Raise NotFound or UsageError."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -143,7 +145,8 @@ def _read_text(path: str) -> str:
 
 
 def read_lock(path: str) -> dict[str, Any]:
-    """Read a lock file. UsageError for what is none, or none that this worldsize can read."""
+    """Return the contents of a lock file. Raise UsageError for a file that is no lock, or whose format this worldsize
+    cannot read."""
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:
@@ -164,8 +167,8 @@ def read_lock(path: str) -> dict[str, Any]:
 
 
 def with_lock_spec(spec: EnvironmentSpec, lock: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return the spec that a lock's environment was made of, without its file, and what `spec` says in addition.
-    Variables whose values were masked are left out."""
+    """Return the spec that a lock's environment was made of, without its file, merged with `spec`. Variables whose
+    values were masked are left out."""
     inner = spec_from_json(lock.get("spec") or {})
     variables = {name: value for name, value in inner.variables.items() if MASK not in value}
     return merge_specs(spec._replace(file=None), inner._replace(variables=variables, file=None))
@@ -178,7 +181,7 @@ def masked_lock_variables(lock: Mapping[str, Any]) -> list[str]:
 
 
 def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the parts of a spec that say something, as JSON can hold them."""
+    """Return the fields of a spec that differ from the defaults, as JSON values."""
     defaults = EnvironmentSpec._field_defaults
     changed = {name: value for name, value in spec._asdict().items() if value != defaults[name]}
     for name in ("fetch", "steps"):
@@ -188,7 +191,7 @@ def non_default_fields(spec: EnvironmentSpec) -> dict[str, Any]:
 
 
 def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
-    """Return a spec from what JSON holds of it; parts that this worldsize does not know are left out."""
+    """Return a spec from its JSON form. Fields that this worldsize does not know are left out."""
     said = dict(value)
     said["fetch"] = tuple(tuple_of(FetchStep, each) for each in said.get("fetch", ()))
     said["steps"] = tuple(tuple_of(BuildStep, _lists_to_tuples(each)) for each in said.get("steps", ()))
@@ -197,12 +200,12 @@ def spec_from_json(value: Mapping[str, Any]) -> EnvironmentSpec:
 
 
 def _lists_to_tuples(value: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON's lists as the tuples that they were."""
+    """Return the mapping with JSON's lists converted back to tuples."""
     return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
 
 
 def lock_text(description: Mapping[str, Any]) -> str:
-    """Return the text of an environment's lock file, readable, `format` first. What is built from it is the same
-    package set."""
+    """Return the readable text of an environment's lock file, `format` first. A build from it has the same package
+    set."""
     kept = {key: value for key, value in description.items() if key not in _LOCAL_KEYS}
     return json.dumps(kept, indent=1, ensure_ascii=False) + "\n"

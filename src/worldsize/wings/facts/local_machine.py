@@ -1,5 +1,5 @@
-"""The nodes of a run that was over before its agents had looked: of a run on this machine, since its last start, the
-kernel tells the same now."""
+"""The nodes of a run that ended before its agents had recorded them. For a run on this machine since its last boot, the
+kernel reports the same values now."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MOST_NODES = 4096
 
 
 def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Hardware and kernel as they are now, and the packages that the run's record names; no cores and GPUs that ranks
-    may have used. None of a run elsewhere, or before this machine was booted."""
+    """Return the present hardware and kernel of this machine, and the packages that the run's record names, once for
+    each node of the run. The cores and GPUs that ranks may have used are left out. Empty for a run on another machine,
+    or before this machine was booted."""
     record = read_object(paths.record)
     nodes = record.get("nodes")
     count = nodes.get(host_name()) if isinstance(nodes, dict) else None
@@ -34,7 +35,8 @@ def facts_of_this_machine(paths: RunPaths) -> tuple[NodeFacts, ...]:
 
 
 def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
-    """This machine as it is now, with the packages of `python`; the cores are those that this process may use."""
+    """Return the present facts about this machine, with the packages of `python`. The cores are those that this process
+    may use."""
     from worldsize.agent.machine.cores import allowed_cores
     from worldsize.wings.facts.agent.hardware import hardware_rows, machine_of
     from worldsize.wings.facts.agent.software import software_rows
@@ -50,7 +52,7 @@ def _is_since_boot(created: Any) -> bool:
 
 
 def _software_of(record: Mapping[str, Any]) -> Rows:
-    """What the record says of the Python that has started the run."""
+    """Return the rows of the software that the record contains for the Python that started the run."""
     from worldsize.wings.facts.agent.software import package_rows, system_text
 
     told = record.get("python")

@@ -1,4 +1,4 @@
-"""What other wings ask of nodes' facts (`service/providers.py`)."""
+"""The interface to nodes' facts for other wings (`service/providers.py`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from worldsize.wings.facts.tables import software_table as software_table
 
 
 def recorded_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """What agents have found while ranks ran, and nothing else: what two runs may be compared by. Never raises."""
+    """Return the facts that agents recorded while ranks ran, and no others. Two runs can be compared by them. Raise
+    nothing."""
     return read_node_files(paths)
 
 
 def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """What the nodes of the attempt of `paths` are made of, by their number: as their agents have found it; what they
-    had no time for, of a local run, as this machine is. Empty where nobody knows. Never raises."""
+    """Return the facts about the nodes of the attempt of `paths`, sorted by number, as their agents recorded them. For
+    a local run, facts that agents had no time to record are those of this machine. Empty if nothing is known. Raise
+    nothing."""
     found = recorded_facts(paths)
     if found and all(node.software for node in found):
         return found
@@ -31,7 +33,7 @@ def read_facts(paths: RunPaths) -> tuple[NodeFacts, ...]:
 
 
 def this_machine(python: str, directory: str, environ: Mapping[str, str]) -> NodeFacts:
-    """What this machine is made of now, with the packages of the Python at `python`."""
+    """Return the present facts about this machine, with the packages of the Python at `python`."""
     from worldsize.wings.facts import local_machine
 
     return local_machine.this_machine(python, directory, environ)

@@ -1,5 +1,5 @@
-"""Reads what agents have found out of their nodes. The files may be another user's, or damaged: sizes and counts are
-bounded, and what cannot be understood is left out."""
+"""The reader of the files in which agents record facts about their nodes. The files may be another user's, or damaged.
+So sizes and counts are bounded, and invalid parts are left out."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from worldsize.state.node_facts import NodeFacts, Rows
 
 _VERSION = 1
 _FILE_BYTES = 1 << 18
-"""A whole file has a hundredth of it; one of a run of ten thousand virtual nodes a fifth."""
+"""The maximum size of a file. A complete file has a hundredth of it; one of a run of ten thousand virtual nodes has a
+fifth."""
 _MOST_NODES = 16_384
 _MOST_BYTES = 1 << 26
-"""Of all files together."""
+"""The maximum size of all files together."""
 _MOST_ROWS, _LONGEST = 64, 500
 _MOST_CORES = 1 << 20
 
 
 class _File(NamedTuple):
-    """One file: what several nodes have in common."""
+    """The contents of one file: the values that several nodes have in common."""
 
     nodes: tuple[int, ...]
     host: str
@@ -36,8 +37,8 @@ class _File(NamedTuple):
 
 
 def read_node_files(paths: RunPaths) -> tuple[NodeFacts, ...]:
-    """Return the facts of all nodes of the attempt that have any, by their number; of two files that tell of one node,
-    the first counts."""
+    """Return the facts of all nodes of the attempt that have any, sorted by number. If two files describe one node, the
+    first counts."""
     found: dict[int, NodeFacts] = {}
     left = _MOST_BYTES
     for path in _files(paths):
@@ -56,7 +57,7 @@ def _files(paths: RunPaths) -> list[str]:
         with os.scandir(paths.facts_dir) as entries:
             names = [each.name for each in islice(entries, 4 * _MOST_NODES)]
     except OSError:
-        return []  # a run that was over at once has none
+        return []  # a run that ended at once has none
     numbers = [parse_digits(name[5:-5]) for name in names if name.startswith("node-") and name.endswith(".json")]
     return [paths.node_facts(number) for number in sorted(each for each in numbers if each is not None)[:_MOST_NODES]]
 
@@ -69,7 +70,7 @@ def _read(data: bytes) -> list[NodeFacts]:
 
 
 def _parse(value: Any) -> list[NodeFacts]:
-    """Raises one of PARSE_ERRORS."""
+    """Return the facts of each node that a file describes. Raise one of PARSE_ERRORS."""
     require_version(value, _VERSION, "record of a node")
     nodes = tuple(value["nodes"][:_MOST_NODES])
     file = check_fields(_File(nodes, value["host"], value["machine"], value["cores"], value["gpus"]))
@@ -82,7 +83,7 @@ def _parse(value: Any) -> list[NodeFacts]:
 
 
 def _rows(value: Iterable[Any]) -> Rows:
-    """Return the pairs of texts; others are left out, and of two of one name the first counts."""
+    """Return the pairs of texts. Other values are left out, and of two pairs with one name the first counts."""
     found: dict[str, str] = {}
     for row in islice(value, _MOST_ROWS):
         if isinstance(row, list) and len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], str):

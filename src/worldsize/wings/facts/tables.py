@@ -1,4 +1,4 @@
-"""One table of all nodes: a value once where all have it, else how many have which."""
+"""A table of all nodes. A value is listed once if all nodes have it, else each value with the nodes that have it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST_VALUES = 8
 
 
 def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
-    """Return the rows of the nodes' hardware, their number first; none without nodes. Nodes that are one machine count
-    once."""
+    """Return the rows of the nodes' hardware, the number of nodes first; empty without nodes. Nodes that are one
+    machine count once."""
     if not nodes:
         return ()
     machines = _one_of_each_machine(nodes)
@@ -27,8 +27,8 @@ def hardware_table(nodes: Sequence[NodeFacts]) -> Rows:
 
 
 def software_table(nodes: Sequence[NodeFacts], reported: Mapping[str, str] = {}) -> Rows:
-    """Return the rows of the nodes' software. What ranks have `reported` of themselves takes the place of what files
-    tell, row by row: they know what they have loaded. A row of another name comes last."""
+    """Return the rows of the nodes' software. Values that ranks have `reported` about themselves replace those from
+    files, row by row, since ranks know what they have loaded. A row with another name comes last."""
     machines = _one_of_each_machine(nodes)
     found = dict(_merged(machines, [each.software for each in machines], SOFTWARE))
     found.update((name, text) for name, text in reported.items() if text)
@@ -36,7 +36,7 @@ def software_table(nodes: Sequence[NodeFacts], reported: Mapping[str, str] = {})
 
 
 def _one_of_each_machine(nodes: Sequence[NodeFacts]) -> list[NodeFacts]:
-    """Return the first node of each machine. Nodes whose machine is not known are machines of their own."""
+    """Return the first node of each machine. Nodes whose machine is not known count as machines of their own."""
     found = {node.machine or f"node {node.node_rank}": node for node in reversed(nodes)}
     return sorted(found.values(), key=lambda node: node.node_rank)
 
@@ -56,12 +56,13 @@ def _merged(nodes: Sequence[NodeFacts], tables: Sequence[Rows], order: Sequence[
 
 
 def _in_order(found: Mapping[str, str], order: Sequence[str]) -> Rows:
-    """Known names as tables show them, then the others."""
+    """Return the rows with known names in the order of tables, then the others."""
     return tuple((name, found[name]) for name in dict.fromkeys((*order, *found)) if name in found)
 
 
 def _folded(nodes: Sequence[NodeFacts], values: Sequence[str]) -> str:
-    """Return the one value, or each with the nodes that have it, the most frequent first: "A100 (n1–n3), V100 (n4)"."""
+    """Return the one value, or each value with the nodes that have it, the most frequent first: "A100 (n1–n3), V100
+    (n4)"."""
     holders: dict[str, list[NodeFacts]] = {}
     for node, value in zip(nodes, values, strict=True):
         holders.setdefault(value, []).append(node)
@@ -73,7 +74,8 @@ def _folded(nodes: Sequence[NodeFacts], values: Sequence[str]) -> str:
 
 
 def node_names(nodes: Sequence[NodeFacts]) -> str:
-    """Return the names of nodes, neighbours in the run as a span: "n1–n4, n7"; numbers where hosts have one name."""
+    """Return the names of nodes, with neighbours in the run as a span: "n1–n4, n7". A node without a host name is shown
+    by its number."""
     spans = [_span([node for _, node in group]) for _, group in groupby(enumerate(nodes), _distance)]
     more = len(spans) - _MOST_NAMES
     return ", ".join([*spans[:_MOST_NAMES], *([f"and {more} more"] if more > 0 else [])])

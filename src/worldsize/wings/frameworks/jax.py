@@ -1,4 +1,4 @@
-"""`type: jax`: ranks that `jax.distributed.initialize()` connects."""
+"""The distribution `type: jax`: ranks that `jax.distributed.initialize()` connects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from worldsize.plan.plan import node_major_layout
 
 @ignore_unknown_keywords
 class JaxDistribution(NamedTuple):
-    """JAX finds its coordinator in a variable of its own, and a rank's place in Slurm's."""
+    """The distribution of ranks that use JAX. JAX reads its coordinator from a variable of its own, and a rank's
+    position from Slurm's variables."""
 
     process_count_per_instance: int = 1
     type: str = "jax"

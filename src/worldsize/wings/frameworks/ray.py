@@ -1,4 +1,4 @@
-"""`type: ray`: a Ray cluster of the run's nodes, and the command once, on the first of them."""
+"""The distribution `type: ray`: a Ray cluster of the run's nodes, and the command once, on the first of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from worldsize.jobspec.keys.key import Key, Keys
 from worldsize.wings.frameworks.tensorflow import role_layout
 
 _OWN_OPTIONS = {"--head": "", "--block": "", "--address": "", "--port": "port", "--temp-dir": ""}
-"""Options of `ray start` that worldsize itself has to give, and the key that stands for one."""
+"""Options of `ray start` that only worldsize may set, and the job's key for such an option; "" if there is none."""
 
 
 @ignore_unknown_keywords
 class RayDistribution(NamedTuple):
-    """A Ray cluster: Ray's head on the first node, its workers on the others. The command runs once, beside the head,
-    when all nodes have joined; `ray.init()` in it joins the cluster."""
+    """A Ray cluster: Ray's head on the first node, its workers on the others. The command runs once, on the head's
+    node, after all nodes have joined. `ray.init()` in the command joins the cluster."""
 
     port: int | None = None
     address: str | None = None
@@ -44,8 +44,8 @@ class RayDistribution(NamedTuple):
         return instances
 
     def arrange(self, instances: int) -> Arrangement:
-        """One rank for each node: the head's executes the command, and the run is over with it. PlanError for keys that
-        worldsize cannot follow."""
+        """Return the arrangement with one rank for each node. The head's rank executes the command, and the run ends
+        with it. Raise PlanError for keys that worldsize cannot follow."""
         if self.address not in (None, "", "auto"):
             what = f"{self.address!r:.60}: the run starts its own Ray cluster, and does not join another"
             raise PlanError(what, "distribution.address", "leave it out")
@@ -68,8 +68,8 @@ class RayDistribution(NamedTuple):
 
 
 def _words(text: str | None, key: str) -> list[str]:
-    """Return the words of further options. PlanError for what is no list of words, and for options that are
-    worldsize's."""
+    """Return the words of further options. Raise PlanError for a text that cannot be split into words, and for options
+    that only worldsize may set."""
     try:
         words = shlex.split(text or "")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`type: tensorflow`: roles that find each other through `TF_CONFIG`."""
+"""The distribution `type: tensorflow`: roles that find each other through `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worldsize.plan.plan import NodePlan, RankPlan
 
 @ignore_unknown_keywords
 class TensorFlowDistribution(NamedTuple):
-    """Roles in `TF_CONFIG`; without a worker_count there is one worker per instance."""
+    """The roles in `TF_CONFIG`. Without a worker_count there is one worker per instance."""
 
     parameter_server_count: int = 0
     worker_count: int | None = None
@@ -35,8 +35,8 @@ class TensorFlowDistribution(NamedTuple):
         return (self.worker_count or instances) + self.parameter_server_count + self.chief + self.evaluator
 
     def arrange(self, instances: int) -> Arrangement:
-        """Spread workers evenly, with the chief before them on the first node; place the others where the fewest tasks
-        are.
+        """Spread workers evenly over the nodes, with the chief before them on the first node. Place each of the other
+        roles on the node with the fewest tasks. Raise PlanError if there are fewer tasks than nodes.
 
         Parameter servers never end by themselves, nor do workers that a chief trains with, nor an evaluator.
         """
@@ -59,9 +59,10 @@ class TensorFlowDistribution(NamedTuple):
 
 
 def role_layout(nodes: int, equal: Sequence[str], others: Sequence[str] = ()) -> tuple[NodePlan, ...]:
-    """Nodes with one rank for each role that is named, in this order on every node: those of `equal` in even,
-    contiguous shares, the first nodes getting one more; each of `others` then where the fewest ranks are. Ranks, and
-    each role's own indices, count node by node. With at least as many ranks as nodes no node stays empty."""
+    """Return the nodes with one rank for each role, in this order on every node. The roles of `equal` are placed in
+    even, contiguous shares, with one more on the first nodes. Each of `others` is then placed where the fewest ranks
+    are. Ranks, and the indices within each role, count node by node. With at least as many ranks as nodes no node stays
+    empty."""
     each, more = divmod(len(equal), nodes)
     starts = [node * each + min(node, more) for node in range(nodes + 1)]
     placed = [list(equal[first:end]) for first, end in pairwise(starts)]

@@ -1,5 +1,5 @@
-"""What nodes tell of their ranks' stacks when a person asks: taken in as it comes, bounded, and believed of each node's
-own ranks alone."""
+"""The stacks that nodes send when a person requests them. Data is processed as it arrives, is bounded, and is accepted
+from each node only for its own ranks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from worldsize.logs.text import to_text, without_colours
 from worldsize.wings.hangs.judgement.stacks.rank_stacks import RankStacks, parse_stacks_line
 
 MOST_BYTES = 16 << 20
-"""Of one node; a rank with ten threads tells some 20 kB in a look."""
+"""The maximum number of bytes from one node. A rank with ten threads needs some 20 kB in a look."""
 
 _MOST_ERROR, _MOST_REASON = 4096, 300
 _ENDED_BY_US = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 class Unanswered(NamedTuple):
-    """A node that has not told all: `host` is "" where it has not said its name, `reason` why, in words."""
+    """A node that has not sent everything. `host` is "" if it has not sent its name. `reason` is in words."""
 
     node: int
     host: str
@@ -28,13 +28,14 @@ class Unanswered(NamedTuple):
 
 
 class AskedNodes:
-    """The answers of nodes, by their numbers with the ranks of each. `looks`: how often each rank is looked at."""
+    """The answers of nodes. `ranks` contains the ranks of each node, by its number. `looks` is the number of looks at
+    each rank."""
 
     def __init__(self, ranks: Mapping[int, Sequence[int]], looks: int) -> None:
         self._nodes = {node: _AskedNode(frozenset(its), looks) for node, its in ranks.items()}
 
     def take(self, events: Sequence[NodeEvent]) -> list[str]:
-        """Take in what is new; what the compute itself has to say is returned, for people."""
+        """Process new events. Return the compute's own messages, for the user."""
         for each in events:
             answer = self._nodes.get(each.node)
             if answer is not None:
@@ -42,14 +43,14 @@ class AskedNodes:
         return [_text(each.data) for each in events if each.kind == "note"]
 
     def look(self, number: int) -> tuple[RankStacks, ...]:
-        """Return the stacks of the look, from 1, of all processes of all ranks: each rank's own Python before its
+        """Return the stacks of look `number`, from 1, of all processes of all ranks: each rank's own Python before its
         children."""
         found = [stacks for answer in self._nodes.values() for stacks in answer.found[number - 1].values()]
         return tuple(sorted(found, key=lambda each: (each.rank, each.parent is not None, each.pid)))
 
     def unanswered(self, late: str = "") -> tuple[Unanswered, ...]:
-        """Return the nodes that have not told all. `late`: why, of those that were told to end before they had; ""
-        where none was."""
+        """Return the nodes that have not sent everything. `late` is the reason for those that were stopped before they
+        had; "" if none was stopped."""
         found = []
         for node, answer in sorted(self._nodes.items()):
             reason = answer.problem(late)
@@ -67,7 +68,7 @@ def _words(data: bytes) -> str:
 
 
 class _AskedNode:
-    """What one node has told so far. found: for each look, by rank and pid, the stacks."""
+    """The data that one node has sent so far. `found` contains, for each look, the stacks by rank and pid."""
 
     def __init__(self, ranks: frozenset[int], looks: int) -> None:
         self.host = ""
@@ -92,7 +93,7 @@ class _AskedNode:
             self._lost = _words(event.data) or "it was lost"
 
     def problem(self, late: str) -> str:
-        """Why the node has not told all; "" where it has."""
+        """Return the reason why the node has not sent everything; "" if it has."""
         if self._left < 0:
             return f"it has sent more than {MOST_BYTES >> 20} MiB: the rest is omitted"
         if self._code is None:

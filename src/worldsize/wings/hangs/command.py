@@ -1,4 +1,4 @@
-"""stacks: where the ranks of a running run are now, and which of them keeps the others waiting."""
+"""The command `stacks`: where the ranks of a running run are now, and which of them keeps the others waiting."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from worldsize.wings.hangs.run_stacks import RunStacks, asked_run, ended_ranks, 
 _VERB = "stacks"
 _GAP, _LONGEST_GAP = 2.0, 60.0
 _PATIENCE = 60.0
-"""Seconds for which nodes are waited for, beside the time between two looks."""
+"""Seconds to wait for nodes, in addition to the time between two looks."""
 
 _GRACE = 5.0
-"""Seconds in which nodes that are told to end are still heard."""
+"""Seconds during which output of stopped nodes is still read."""
 
 _TICK = 0.1
 
@@ -83,7 +83,7 @@ def _show_stacks(options: argparse.Namespace) -> int:
 
 
 def _checked_gap(options: argparse.Namespace) -> float:
-    """Return the seconds between two looks. UsageError for options that cannot be combined."""
+    """Return the seconds between two looks. Raise UsageError for options that cannot be combined."""
     for wrong, what in (
         (options.rank is not None and options.all, "both --rank and --all choose the stacks that are shown in full"),
         (options.seconds is not None and options.once, "--seconds is the time between two looks; --once takes one"),
@@ -98,8 +98,8 @@ def _checked_gap(options: argparse.Namespace) -> float:
 
 
 def _find(name: str | None) -> Any:
-    """Return the running run that is meant, and what its nodes are reached by. UsageError for one that is over, and
-    else as `exec`."""
+    """Return the requested running run, with the connection to its nodes. Raise UsageError for a run that has ended,
+    otherwise the same errors as `exec`."""
     running_runs = provider("running_runs")
     if name is None:
         reached = running_runs.find_reachable(None, _VERB)
@@ -122,7 +122,8 @@ def _wanted_ranks(options: argparse.Namespace, plan: Any) -> tuple[int, ...]:
 
 
 def _ask(reached: Any, gap: float | None, timeout: float | None) -> RunStacks:
-    """Have each node of the run look at its ranks, twice with `gap` seconds between, or with None once."""
+    """Return the stacks from each node of the run, and the verdict. Each node looks at its ranks twice, with `gap`
+    seconds between, or once if `gap` is None."""
     run: Run = reached.run
     looks = 1 if gap is None else 2
     answers = AskedNodes({node.node_rank: [each.rank for each in node.ranks] for node in run.plan.nodes}, looks)
@@ -139,7 +140,7 @@ def _ask(reached: Any, gap: float | None, timeout: float | None) -> RunStacks:
 
 
 def _follow(stream: Any, answers: AskedNodes, patience: float) -> bool:
-    """Take in what the nodes tell, until all have, or for so many seconds; return whether time was over."""
+    """Process the nodes' output until all have ended, or for `patience` seconds. Return whether the time was over."""
     deadline = time.monotonic() + patience
     stopped = False
     try:

@@ -1,5 +1,5 @@
-"""The stacks of all ranks of a run, as they were when somebody asked, and what they say: whether it works, and else who
-keeps the others waiting. Pure."""
+"""The stacks of all ranks of a run at the time of a request, and their judgement: whether the run works, else which
+ranks block the others. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from worldsize.wings.hangs.judgement.verdict import Verdict, hang_verdict
 
 _GOES_ON = (COMPUTES, WAKES, MOVES, HELD)
 _SILENT = {STOPPED, UNSEEN}
-"""What shows neither that a rank works nor that it waits."""
+"""Activities that show neither that a rank works nor that it waits."""
 
 _LIMIT = 300.0
-"""Seconds of silence after which a run is looked at, where its job does not say."""
+"""Seconds of silence after which a run is looked at, if its job sets no limit."""
 
 
 class AskedRun(NamedTuple):
-    """Whose stacks they are. nodes: by rank, in order, its node; limit: its watchdog's, in seconds."""
+    """The run whose stacks are requested. `nodes` maps each rank, in order, to its node. `limit` is the timeout of the
+    run's watchdog in seconds."""
 
     run_id: str
     attempt: int
@@ -33,8 +34,12 @@ class AskedRun(NamedTuple):
 
 
 class StacksJudgement(NamedTuple):
-    """What the stacks say. works: whether the run works, None where that is not known; sentence: in words; verdict: who
-    keeps the others waiting, None of a run that works, or may."""
+    """The judgement of a run by its stacks.
+
+    works     whether the run works; None if that is not known
+    sentence  the judgement in words
+    verdict   the verdict on which ranks block the others; None for a run that works, or may work
+    """
 
     works: bool | None
     sentence: str
@@ -42,12 +47,12 @@ class StacksJudgement(NamedTuple):
 
 
 class RunStacks(NamedTuple):
-    """What was found.
+    """The stacks that were found in a run, and their judgement.
 
-    latest      the stacks of all processes, of the latest look at each rank
-    ended       by rank that has ended, its exit code
-    unanswered  the nodes that have not told all
-    judgement   None after one look, which does not tell whether anything moves
+    latest      the stacks of all processes, from the latest look at each rank
+    ended       the exit codes of the ranks that have ended, by rank
+    unanswered  the nodes that have not sent all stacks
+    judgement   None after a single look, which does not show whether anything moves
     """
 
     run: AskedRun
@@ -57,18 +62,19 @@ class RunStacks(NamedTuple):
     judgement: StacksJudgement | None
 
     def groups(self) -> tuple[StackGroup, ...]:
-        """Return the ranks with equal stacks, the smallest group first."""
+        """Return the ranks with equal stacks, the smallest group first. Ranks that have ended are left out."""
         return group_ranks(each for each in self.latest if each.rank not in self.ended)
 
     def by_rank(self) -> dict[int, list[RankStacks]]:
-        """Return the stacks of each rank, those of its own Python first; of a rank without any, none."""
+        """Return the stacks of each rank, with those of its own Python first; an empty list for a rank without
+        stacks."""
         found: dict[int, list[RankStacks]] = {rank: [] for rank in self.run.nodes}
         for each in self.latest:
             found[each.rank].append(each)
         return found
 
     def absent(self) -> dict[int, str]:
-        """By rank of which there are no stacks, why."""
+        """Return the reason for each rank that has ended or has no stacks, by rank."""
         seen = {each.rank for each in self.latest}
         silent = {each.node for each in self.unanswered}
         found = {}
@@ -92,7 +98,7 @@ def run_stacks(
     unanswered: tuple[Unanswered, ...],
     hertz: int,
 ) -> RunStacks:
-    """What one or two looks have found. `hertz`: clock ticks in a second."""
+    """Return the stacks and the judgement from one or two looks. `hertz` is the number of clock ticks per second."""
     seen = {each.rank for each in looks[-1]}
     latest = [*looks[-1], *(each for each in looks[0] if each.rank not in seen)]
     judgement = _judge(run, looks[0], looks[-1], ended, hertz) if len(looks) > 1 else None
@@ -120,7 +126,8 @@ def _judge(
 
 
 def ended_ranks(events: Iterable[Mapping[str, Any]], ranks: Mapping[int, int]) -> dict[int, int]:
-    """By rank of these that nodes' agents have told of that it has ended, its exit code."""
+    """Return the exit codes of those of `ranks` that have ended according to the events of the nodes' agents, by
+    rank."""
     found = {}
     for event in events:
         told, code = event.get("ranks"), event.get("code")

@@ -1,4 +1,4 @@
-"""The stacks of a run's ranks as JSON: what `worldsize stacks -o json` prints. Pure."""
+"""The JSON form of the stacks of a run's ranks, which `worldsize stacks -o json` prints. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worldsize.wings.hangs.run_stacks import RunStacks, StacksJudgement
 
 
 def stacks_object(found: RunStacks, wanted: Collection[int]) -> dict[str, Any]:
-    """What was found; of the ranks, those that are `wanted`."""
+    """Return the stacks and the verdict as a JSON object. Of the ranks, only those in `wanted` are included."""
     by_rank, absent = found.by_rank(), found.absent()
     return {
         "id": found.run.run_id,
@@ -64,7 +64,7 @@ def _rank_object(rank: int, node: int, processes: Sequence[RankStacks], absent: 
 
 
 _NOTHING = ("pid", "command", "state", "source", "problem", "waits_for")
-"""What is not known of a rank without stacks."""
+"""The fields that are null for a rank without stacks."""
 
 
 def _process_object(stacks: RankStacks) -> dict[str, Any]:
@@ -110,4 +110,4 @@ def _judgement_object(judgement: StacksJudgement, found: RunStacks) -> dict[str,
 
 
 _NO_VERDICT = Verdict("", None, (), "", None, (), None, None, (), {}, "")
-"""Of a run that works, or may."""
+"""The empty verdict of a run that works, or may work."""

@@ -1,6 +1,8 @@
-"""The stacks of a run's ranks for people: groups of ranks with equal stacks, a rank's stacks in full, the verdict.
+"""The text form of the stacks of a run's ranks: groups of ranks with equal stacks, a rank's stacks in full, the
+verdict.
 
-Pure."""
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ _ONE_LOOK = "one look does not show whether the run makes progress; omit --once 
 
 
 def stacks_lines(found: RunStacks, full: Collection[int]) -> list[str]:
-    """What was found, in lines. `full`: the ranks whose stacks are shown in full; without any, each group has the
-    user's own frames of its first rank's main thread below it."""
+    """Return the stacks and the verdict as lines of text. `full` contains the ranks whose stacks are shown in full. If
+    it is empty, each group is followed by the user's own frames in the main thread of its first rank."""
     lines: list[str] = []
     for group in found.groups():
         lines.append(group_line(group))
@@ -51,7 +53,7 @@ def stacks_lines(found: RunStacks, full: Collection[int]) -> list[str]:
 
 
 def verdict_lines(judgement: StacksJudgement | None) -> list[str]:
-    """What the stacks say, with its standing and whose word it is."""
+    """Return the judgement as lines of text, with the standing of the verdict and its witnesses."""
     if judgement is None:
         return [_ONE_LOOK]
     if judgement.verdict is None:
@@ -83,7 +85,8 @@ def _frame_lines(frames: Sequence[Frame], run_id: str, indent: str, most: int | 
 
 
 def _frame_text(frame: Frame, run_id: str) -> str:
-    """One frame. Files of the run's code are told by their names in it."""
+    """Return one frame as text. Files of the run's code are shown by their names within the code, and other files by
+    their whole paths."""
     file = frame.file.rpartition(f"/{run_id}/code/")[2] or "?"
     line = f":{frame.line}" if frame.line else ""
     source = frame.text if len(frame.text) <= _LONGEST_SOURCE else frame.text[: _LONGEST_SOURCE - 1] + "…"
@@ -91,7 +94,7 @@ def _frame_text(frame: Frame, run_id: str) -> str:
 
 
 def _process_lines(stacks: RankStacks, run: AskedRun) -> Iterable[str]:
-    """One process in full: every thread that was found."""
+    """Yield the lines that show one process in full, with every thread that was found."""
     whose = f"rank {stacks.rank} on node {run.nodes[stacks.rank]}, process {stacks.pid}"
     if stacks.parent is not None:
         whose += f", a child of {stacks.parent}"

@@ -1,4 +1,5 @@
-"""`type: horovod`: ranks that meet through Horovod's own rendezvous server, by gloo; or under mpirun."""
+"""The distribution `type: horovod`: ranks that meet by gloo at Horovod's own rendezvous server, or that mpirun
+starts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _LAUNCHER = (
 
 @ignore_unknown_keywords
 class HorovodDistribution(NamedTuple):
-    """In place of horovodrun: its variables set directly, or a Horovod that was built with MPI under mpirun."""
+    """The Horovod distribution, which replaces horovodrun: Horovod's variables are set directly, or a Horovod that was
+    built with MPI runs under mpirun."""
 
     process_count_per_instance: int = 1
     launcher: str = "direct"

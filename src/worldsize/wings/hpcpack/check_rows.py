@@ -1,4 +1,4 @@
-"""What nodes of an HPC Pack cluster see and have, as the rows of a check."""
+"""The rows of a check that show what the nodes of an HPC Pack cluster see and have."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _INSTALL_DRIVER = (
 
 
 def node_rows(found: Sequence[NodeCheck], gpus_per_node: int | None, compute: str) -> list[CheckRow]:
-    """Return the rows of each node, and of what nodes have in common. `gpus_per_node`: what the compute of that name
-    says; None where it does not."""
+    """Return the rows of each node, and the row about the GPUs of all nodes. `gpus_per_node` is the configured number
+    of GPUs of the compute named `compute`; None if none is configured."""
     rows = [CheckRow(each.node, *row) for each in found for row in _rows(each, gpus_per_node, compute)]
     told = [each for each in found if each.python is not None]
     return [*rows, *(_unconfigured_gpus(told, compute) if gpus_per_node is None else ())]
 
 
 _Row = tuple[str, str, str, str, str]
-"""Of one node: id, what, value, verdict, hint."""
+"""The row of one node: id, what, value, verdict, hint."""
 
 
 def _rows(found: NodeCheck, gpus_per_node: int | None, compute: str) -> Iterator[_Row]:
@@ -48,7 +48,8 @@ def _rows(found: NodeCheck, gpus_per_node: int | None, compute: str) -> Iterator
 
 
 def _gpus(found: NodeCheck, gpus_per_node: int | None, compute: str) -> _Row:
-    """Bad for fewer than are configured: a job gets nodes by their number, and would find no GPU for some ranks."""
+    """Return the row about the GPUs. It is bad if the node has fewer GPUs than are configured: a job gets nodes by
+    their number, and some ranks would find no GPU."""
     value, count = _gpus_text(found), found.gpu_count
     if gpus_per_node and count < gpus_per_node:
         return GPUS, "GPUs", f"{value}, and gpus_per_node is {gpus_per_node}", BAD, _INSTALL_DRIVER
@@ -59,7 +60,7 @@ def _gpus(found: NodeCheck, gpus_per_node: int | None, compute: str) -> _Row:
 
 
 def _gpus_text(found: NodeCheck) -> str:
-    """ "2 × NVIDIA H100"; "none"."""
+    """Return the GPUs in words, such as "2 × NVIDIA H100" or "none"."""
     counts = ", ".join(f"{found.gpus.count(name)} × {name}" for name in dict.fromkeys(found.gpus))
     if found.instances:
         return f"{counts} in {found.instances} parts"
@@ -67,7 +68,7 @@ def _gpus_text(found: NodeCheck) -> str:
 
 
 def _torch(found: NodeCheck) -> _Row:
-    """Return a warning at most: a job may bring another torch in its environment."""
+    """Return the row about torch. It is a warning at most: a job may have another torch in its environment."""
     torch = found.torch
     if not torch:
         return TORCH, "torch", "none", WARNING, f"{_INSTALL_TORCH}; or an environment that has it"
@@ -79,7 +80,8 @@ def _torch(found: NodeCheck) -> _Row:
 
 
 def _unconfigured_gpus(found: Sequence[NodeCheck], compute: str) -> list[CheckRow]:
-    """GPUs that no job is given, since the compute does not say how many a node has."""
+    """Return a row about GPUs that no job gets, because the compute does not configure the number of GPUs of a node; an
+    empty list if no node has a GPU."""
     by_count: dict[int, list[str]] = {}
     for each in found:
         by_count.setdefault(each.gpu_count, []).append(each.node)

@@ -1,4 +1,4 @@
-"""Check an HPC Pack cluster from the head node's answer to what each node sees and has, as far as it is reached."""
+"""The check of an HPC Pack cluster: the head node, the share, and what each node that can be reached sees and has."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _CERTIFICATE, _LOGIN = "the head node's certificate", "the head node"
 
 
 class ClusterCheck(NamedTuple):
-    """`hosts` are the nodes that were looked at."""
+    """The result of the check. `hosts` are the nodes that were checked."""
 
     hosts: tuple[str, ...]
     rows: tuple[CheckRow, ...]
 
 
 def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[str], None]) -> ClusterCheck:
-    """Check the head node, the share, and every node that a run goes to by default; `tell` gets messages for people.
-    ConfigError where too little is configured; what the compute raises of the nodes' task."""
+    """Check the head node, the share, and every node that a run uses by default. `tell` receives messages for people.
+    Raise ConfigError if too little is configured. Errors of the compute about the nodes' task are raised as they are.
+    """
     access = head_access(settings)
     share, mounted = _find_share(share_of(settings.options), settings.name)
     nodes, answered = _ask_head(compute, access)
@@ -54,7 +55,8 @@ def check_cluster(compute: Compute, settings: ComputeSettings, tell: Callable[[s
 
 
 def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckRow]:
-    """Return the share, None where it is not mounted on this machine, and the row about that. ConfigError."""
+    """Return the share and the row about its mount on this machine. The share is None if it is not mounted. Raise
+    ConfigError if too little is configured."""
     try:
         share = require_mounted(share, f"compute.{compute}.")
     except NotMounted as error:
@@ -63,7 +65,8 @@ def _find_share(share: Share | None, compute: str) -> tuple[Share | None, CheckR
 
 
 def _ask_head(compute: Compute, access: HeadAccess) -> tuple[list[ComputeNode], list[CheckRow]]:
-    """Return the nodes, and the rows about the head node, of which the last is the login's. ConfigError."""
+    """Query the head node. Return its nodes, and the rows about the head node, of which the last is the row of the
+    login. Raise ConfigError for a wrong configuration."""
     unverified = take_certificate_notice(access)
     certificate = CheckRow("", CERTIFICATE, _CERTIFICATE, "verified", OK)
     if unverified is not None:

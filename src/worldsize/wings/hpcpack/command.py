@@ -1,4 +1,5 @@
-"""hpcpack: mount the share on the nodes of an HPC Pack cluster, which is done once, and prove that all nodes see it."""
+"""The command `worldsize hpcpack`, which mounts the share on nodes of an HPC Pack cluster, which is done once, and
+checks that all nodes see it."""
 
 from __future__ import annotations
 
@@ -81,8 +82,9 @@ def _mount(options: argparse.Namespace, settings: ComputeSettings) -> Mount:
 
 
 def _apply(mount: Mount, url: str, quietly: bool) -> int:
-    """Mount the share by the very script that is printed otherwise; the password goes to it in its environment. What
-    the script prints goes to stderr where it is to be done `quietly`. Returns the script's exit code."""
+    """Mount the share with the same script that is printed otherwise, and return the script's exit code. The script
+    gets the password in its environment. With `quietly`, its output goes to stderr. Raise UsageError if this process is
+    not root."""
     import subprocess
     import sys
 
@@ -111,7 +113,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> ComputeSettings:
-    """Return the compute that is meant: named, the default one, or the only one of its type."""
+    """Return the settings of the compute that is meant: the named one, the default one, or the only one of type
+    hpcpack. Raise UsageError if the named one has another type or there are several; raise NotFound if there is none.
+    """
     config = load_current_config()
     if options.compute:
         found = config.compute(options.compute, "--compute")

@@ -1,4 +1,5 @@
-"""A Microsoft HPC Pack cluster, through its head node's REST API and a directory that all nodes share; nothing else."""
+"""A Microsoft HPC Pack cluster, which is used only through its head node's REST API and a directory that all nodes
+share."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ KEPT = (
     "CCP_OWNER_SID",
     "CCP_MPI_NETMASK",
 )
-"""Variables that are true of every rank of the node. Not CCP_NODES_CORES, CCP_NUMCPUS: a run's task is told of its own
-node alone."""
+"""Variables whose values are valid for every rank of the node. CCP_NODES_CORES and CCP_NUMCPUS are not among them: in a
+run's task they describe its own node alone."""
 
 _PYTHON = "python3"
 _SHORTEST_ANSWER = 2.0
@@ -91,7 +92,8 @@ class HpcPackCompute:
         return [self._with_settings_key(result, job) for result in found]
 
     def _with_settings_key(self, found: CheckResult, job: Job) -> CheckResult:
-        """Return the result at the key of the compute's own table, where that said what the job did not."""
+        """Return the result with the key of the compute's own table as its location, if the value comes from that table
+        and not from the job."""
         first, _, key = (found.where or "").rpartition("hpcpack.")
         if not first and key in self._settings.options and key not in job.hpcpack:
             return found._replace(where=f"compute.{self.name}.{key}")
@@ -125,14 +127,14 @@ class HpcPackCompute:
         return self._handles(submissions, jobs)
 
     def _write_handle(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> None:
-        """Write a single run's handle at once, so that it has one though its client is killed now."""
+        """Write the handle of a single run at once, so that the run has a handle even if its client is killed now."""
         from worldsize.common.atomic_files import write_json
 
         if submissions[0].plan.array is None:
             try:
                 write_json(submissions[0].paths.handle, self._handles(submissions, jobs)[0])
             except OSError:
-                pass  # whoever asked for the submission meets the same error, and reports it
+                pass  # the caller of the submission meets the same error, and reports it
 
     def _handles(self, submissions: Sequence[Submission], jobs: Sequence[int]) -> list[Handle]:
         common = {
@@ -158,12 +160,14 @@ class HpcPackCompute:
         return [next(found) if has_account_of(self._settings, handle) else other for handle in handles]
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Seconds until the next look. A head answers for one job in milliseconds, and for a thousand in a second."""
+        """Return the seconds until the next look. A head node answers for one job in milliseconds, and for a thousand
+        in a second."""
         return min(max(1.0, age * 0.05), 30.0 if queued else 15.0) * min(1 + runs // 100, 4)
 
     def cancel(self, handles: Sequence[Handle], now: bool = False) -> None:
-        """Cancel jobs, the last first: those that wait for others do not begin meanwhile. The agents get a signal, and
-        see to the grace; what is forced (`now`) has none. A job that the head does not know is gone already."""
+        """Cancel jobs, the last first, so that jobs that wait for others do not begin meanwhile. The agents get a
+        signal and observe the grace period. With `now`, the cancellation is forced and has no grace period. A job that
+        the head does not know has already gone, and is ignored."""
         from worldsize.wings.hpcpack.head.errors import MissingResource
 
         with self.head(PATIENCE) as head:
@@ -206,7 +210,7 @@ class HpcPackCompute:
         from worldsize.wings.hpcpack.reports import usages
 
         if not any(handle.get("gpus") for handle in handles):
-            return [None] * len(handles)  # time alone, which the nodes' own records tell
+            return [None] * len(handles)  # only the time is known, which the nodes' own records contain
         try:
             with self.head(patience) as head:
                 head.limit_patience(max(patience, _SHORTEST_ANSWER))
@@ -229,8 +233,8 @@ class HpcPackCompute:
         raise UsageError("HPC Pack carries no terminal to a node", "shell", hint)
 
     def head(self, patience: float, idle: Callable[[], None] | None = None) -> HeadNodeClient:
-        """Return the head node, with the compute's account; requests are tried again for `patience` seconds.
-        ConfigError."""
+        """Return a client of the head node with the compute's account. Requests are retried for `patience` seconds.
+        Raise ConfigError if too little is configured."""
         from worldsize.wings.hpcpack.head.credentials import obtain_password
 
         access = head_access(self._settings)
@@ -256,8 +260,9 @@ class HpcPackCompute:
 
 
 class UnreachableCompute(HpcPackCompute):
-    """The compute of a run that somebody else made, or whose head node no configuration here names: it is not asked. Of
-    its runs only their files tell; whatever would ask a head node raises UsageError, which tells `why`."""
+    """The compute of a run that another user made, or whose head node is not configured here. Its head node is never
+    contacted: the state of its runs is read from their files alone. Every method that needs a head node raises
+    UsageError, which states the reason `why`."""
 
     capabilities = frozenset()
 
@@ -273,7 +278,7 @@ class UnreachableCompute(HpcPackCompute):
         return [Observation("unknown", message=self._why)] * len(handles)
 
     def pause(self, age: float, runs: int = 1, queued: bool = False) -> float:
-        """Seconds between two looks at the files, which cost little; nobody else is asked."""
+        """Return the seconds between two looks at the files. These looks are cheap, and no service is contacted."""
         return 1.0
 
 
@@ -282,7 +287,8 @@ def open_compute(settings: ComputeSettings, home: str, environ: Mapping[str, str
 
 
 def compute_of_run(directory: str, handle: Handle | None, name: str, environ: Mapping[str, str]) -> Compute:
-    """Return the configured compute with the handle's head node and account, for a run of this user's own."""
+    """Return the configured compute with the handle's head node and account. If the run is not the user's own, or no
+    such compute is configured, return an UnreachableCompute."""
     from worldsize.jobspec.config.load import config_directory, load_config
     from worldsize.service.ownership import foreign_reason
 

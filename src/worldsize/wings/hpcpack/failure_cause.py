@@ -1,5 +1,5 @@
-"""Find out why a job failed of which no agent could tell, from its tasks, whose output HPC Pack cuts at 1,500 bytes.
-Pure."""
+"""The cause of a failed job about which no agent could report, found from its tasks, whose output HPC Pack cuts at
+1,500 bytes. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _CANCELLED, _CANCELLATION_CODES = 130, (130, 143)
 
 
 def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str) -> Failure:
-    """Return the cause of a failed job, by its properties and those of its tasks. `share`: the nodes' name for the
-    shared directory."""
+    """Return the cause of a failed job from its properties and those of its tasks. `share` is the path of the shared
+    directory on the nodes."""
     said = job.get("errormessage", "")
     if not job.get("starttime") and not any(task.get("starttime") for task in tasks):
         words = "HPC Pack refused the job: {}".format(said or "it gives no reason")
@@ -43,8 +43,9 @@ def find_failure_cause(job: Properties, tasks: Sequence[Properties], share: str)
 
 
 def _manual_cancellation(said: str, tasks: Sequence[Properties]) -> Failure | None:
-    """Return the failure of a job of which somebody has cancelled a task, and said why there, and not in the job; None
-    of others. Only where every agent that failed was told to end."""
+    """Return the failure of a job of which a user has cancelled a task, with a message on the task that the job does
+    not have; None for other jobs. None also if any failed task has output or an exit code other than that of a
+    cancelled agent."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     if any(number_of(task.get("exitcode", "")) not in _CANCELLATION_CODES or task.get("output") for task in failed):
         return None
@@ -64,7 +65,8 @@ def _node_names(task: Properties) -> str:
 
 
 def find_failed_task(said: str, tasks: Sequence[Properties]) -> Properties | None:
-    """Return the task that the job's message names, else the one that failed first."""
+    """Return the failed task that the job's message names, else the task that failed first; None if no task has
+    failed."""
     failed = [task for task in tasks if task.get("state", "").lower() == "failed"]
     named = _KEY.search(said)
     ours = [task for task in failed if named and task.get("taskid") == named[1]]
@@ -86,7 +88,8 @@ def _task_failure_cause(task: Properties, share: str) -> Failure:
 
 
 def _start_failure_cause(node: str, code: int, message: str, output: str, share: str) -> Failure:
-    """Return the failure where the agent did not begin, by what a shell or the node's own manager says."""
+    """Return the failure of an agent that did not begin, according to the messages of the shell or of the node's own
+    manager."""
     said = "; ".join(each for each in (_first_line(output), message) if each) or "it printed nothing"
     missing = _NO_PYTHON.search(output) or _NO_PYTHON.search(message)
     if missing and not _NO_SHARE.search(output.replace(missing[0], "")):
@@ -105,8 +108,8 @@ def _start_failure_cause(node: str, code: int, message: str, output: str, share:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of a text; of the traceback of an uncaught exception the last, which names the
-    exception."""
+    """Return the first line of a text. For the traceback of an uncaught exception, return the last line, which names
+    the exception."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = (lines[-1] if lines[0].startswith("Traceback ") else lines[0]) if lines else ""
     return line if len(line) <= _MOST else line[: _MOST - 1] + "…"

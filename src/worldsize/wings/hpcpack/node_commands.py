@@ -1,7 +1,8 @@
-"""Commands on nodes. HPC Pack sends none to a node that a job holds, and returns no output: both go through the share.
+"""Commands on nodes. HPC Pack sends no command to a node that a job holds, and returns no output, so both use the
+share.
 
-On a running run its agents find them (`command_watcher` of the wing `node_commands`); on nodes of their own they are a
-job with a task on each.
+In a running run, its agents find the commands (`command_watcher` of the wing `node_commands`). On nodes of their own,
+commands are a job with one task for each node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from worldsize.wings.hpcpack.states import ENDED_TASK_STATES, state_of
 from worldsize.wings.hpcpack.submission import submit_all
 
 ClientFactory = Callable[[float], HeadNodeClient]
-"""Makes a client of the head node, which tries requests again for so many seconds."""
+"""A function that creates a client of the head node. Its argument is the number of seconds for which requests are
+retried."""
 
 _GRACE = 10.0
 _TASKS_EVERY = 3.0
@@ -33,7 +35,8 @@ _NOTICE_AFTER = 2.0
 
 
 def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
-    """Execute a command on nodes of a running run. UsageError, StorageError."""
+    """Execute a command on nodes of a running run. Raise UsageError if the run's agents do not look for commands. Raise
+    StorageError if the files cannot be written."""
     if command.plan is not None and not command.plan.errands:
         raise UsageError(f"the agents of {command.plan.run_id} do not read commands", None, "start it again")
     stream: NodeCommandStream = provider("node_commands").execute_on_run(command, share.to_node_path)
@@ -41,8 +44,8 @@ def execute(command: NodeCommand, share: Share) -> NodeCommandStream:
 
 
 def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: ClientFactory) -> NodeCommandStream:
-    """Execute a command on as many nodes of their own, or on those that are named, as a job with the compute's options.
-    The stream reports what the head node refuses once that says so, which may be later."""
+    """Execute a command on as many nodes as it has, or on the nodes that it names, as a job with the compute's options.
+    If the head node refuses the job, the stream reports this when the head node does, which may be later."""
     share = asked.share
 
     def submit(directory: str) -> CommandJob:
@@ -57,8 +60,8 @@ def execute_on_own_nodes(command: NodeCommand, asked: RequestSettings, heads: Cl
 
 
 class CommandJob:
-    """The job whose tasks are the nodes of a command, in their order. `release` may be called while another thread is
-    in `start_status`: each has a client of its own."""
+    """The job of a command, with one task for each node, in the order of the nodes. `release` may be called while
+    another thread is in `start_status`: each has a client of its own."""
 
     def __init__(self, heads: ClientFactory, job: int, nodes: Sequence[int], share: Share) -> None:
         self._heads = heads
@@ -85,8 +88,8 @@ class CommandJob:
         return NodeStartStatus(gone=dict(self._gone))
 
     def release(self, ended: bool) -> None:
-        """Cancel the job, unless its commands have `ended`. Errors of the head are ignored: the nodes end by
-        themselves, since nobody renews their lease."""
+        """Cancel the job, unless its commands have `ended`. Errors of the head are ignored: the nodes terminate by
+        themselves, since their lease is not renewed."""
         if not ended:
             try:
                 with self._heads(NODE_COMMAND_PATIENCE) as head:

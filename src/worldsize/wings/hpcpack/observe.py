@@ -1,4 +1,5 @@
-"""Turn what the head node says of a job into an observation of a run. Pure, but for the requests of `observations`."""
+"""The conversion of the head node's answers about a job into an observation of a run. Pure, except for functions that
+take a client of the head node."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ JOB_PROPERTIES = "Id,Name,State,ErrorMessage,RequeueCount,ParentJobIds,SubmitTim
 
 
 def observations(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Observation]:
-    """Return an observation for each handle: by one request for one job, by one list of the owner's jobs for many, and
-    one request more for a job that failed. Errors of the head, or of the connection, give unknown observations."""
+    """Return an observation for each handle. One job takes one request, and several jobs take one list of the owner's
+    jobs. A job that failed takes one more request. Errors of the head or of the connection result in unknown
+    observations."""
     try:
         found = jobs_of(head, [int(handle["job"]) for handle in handles])
     except WorldsizeError as error:
@@ -49,7 +51,8 @@ def _observe_job(
 
 
 def observation(row: Properties | None, job: int, run_id: str) -> Observation:
-    """Return the observation that a job's properties alone allow; `row` is None where the head knows no such job."""
+    """Return the observation that follows from a job's properties alone. `row` is None if the head knows no such
+    job."""
     if row is None:
         return Observation("absent", message=f"HPC Pack no longer knows job {job}")
     if row.get("name") not in (None, "", job_name(run_id)):
@@ -66,7 +69,7 @@ def observation(row: Properties | None, job: int, run_id: str) -> Observation:
 
 
 def waiting_words(row: Properties) -> str:
-    """Why a queued job waits, as far as the head says so."""
+    """Return the reason why a queued job waits, in words, as far as the head reports it."""
     state = state_of(row.get("state", ""))
     words = state.words
     pending = row.get("pendingreason", "") or row.get("errormessage", "")
@@ -96,8 +99,8 @@ def _end_observation(seen: Observation, row: Properties) -> Observation:
 
 
 def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Properties | None]:
-    """Return the properties of each job; None for one that the head does not know (any more). Raises what a request
-    raises."""
+    """Return the properties of each job; None for a job that the head does not know (any more). Errors of the requests
+    are raised as they are."""
     wanted = list(dict.fromkeys(numbers))
     found = _read_job_list(head, wanted) if len(wanted) > 1 else {}
     for job in wanted:
@@ -110,7 +113,8 @@ def jobs_of(head: HeadNodeClient, numbers: Sequence[int]) -> dict[int, Propertie
 
 
 def _read_job_list(head: HeadNodeClient, wanted: Sequence[int]) -> dict[int, Properties | None]:
-    """Read the list of the owner's jobs, the newest first, until it has named all that are wanted, or older ones."""
+    """Read the list of the owner's jobs, the newest first, until it has named all wanted jobs, or only older ones
+    follow."""
     left, oldest = set(wanted), min(wanted)
     found: dict[int, Properties | None] = {}
     asked = {"properties": JOB_PROPERTIES, "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}

@@ -1,5 +1,5 @@
-"""Checks before a run is submitted: the account, nodes, groups and templates, which the head node is asked for;
-whether the nodes will see what the run needs; whether HPC Pack takes the line that starts it."""
+"""Checks before a run is submitted. They check the account, nodes, groups and templates with the head node, whether the
+nodes will see the files that the run needs, and whether HPC Pack accepts the command line that starts the run."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _NODES_HINT = "`worldsize nodes` lists them"
 
 
 def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """Check that the head node answers this account, and has the nodes, groups and templates that are named: one
-    request, and one more for a template, or for a head of the older generation."""
+    """Check that the head node accepts this account, and has the nodes, groups and templates that are named. This takes
+    one request, and one more for a template, or for a head of the older generation."""
     try:
         with open_head() as head:
             unverified = take_certificate_notice(head.access)
             if unverified is not None:
                 yield CheckResult("notice", unverified, KEY, CERTIFICATE_HINT, id="certificate")
             yield from check_nodes(nodes(head, metrics=False), said, plan)
-            if "template" in said and head.sent == 1:  # more requests are not spent on what the head refuses itself
+            if "template" in said and head.sent == 1:  # no more requests: the head refuses a wrong template itself
                 known = head.get("/jobs/templates")
                 names = [str(name) for name in known] if isinstance(known, list) else []
                 what = "there is no job template {}"
@@ -51,7 +51,7 @@ def check_head(open_head: Callable[[], HeadNodeClient], said: Mapping[str, Any],
 
 
 def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Plan) -> Iterator[CheckResult]:
-    """Check the nodes and groups that `said` names, and their number, against those `found`. Pure."""
+    """Check the nodes and groups that the options `said` name, and their number, against the nodes `found`. Pure."""
     wanted, groups, size = items_of(said.get("nodes", "")), items_of(said.get("node_group", "")), len(plan.agents)
     known = {node.name.lower(): node for node in found}
     names = [node.name for node in found]
@@ -79,21 +79,23 @@ def check_nodes(found: Sequence[ComputeNode], said: Mapping[str, Any], plan: Pla
 def _check_names(
     wanted: Sequence[str], known: Sequence[str], where: str, what: str, otherwise: str = "one of"
 ) -> list[CheckResult]:
-    """Return an error for each of `wanted` that is none of `known`, however it is written; `what` says so of {}."""
+    """Return an error for each name in `wanted` that is not in `known`, ignoring case. `what` is the message, with {}
+    for the name."""
     lowered = {name.lower() for name in known}
     missing = [name for name in wanted if name.lower() not in lowered]
     return [CheckResult("error", what.format(name), where, did_you_mean(name, known, otherwise)) for name in missing]
 
 
 def _nodes_in_groups(found: Sequence[ComputeNode], groups: Sequence[str], every: bool) -> list[ComputeNode]:
-    """Return the nodes that are in all of the groups, or, unless `every`, in one of them."""
+    """Return the nodes that are in all of the groups if `every`, else those that are in any of them. Without groups,
+    return all nodes."""
     wanted = {name.lower() for name in groups}
     own = [(node, {name.lower() for name in node.groups}) for node in found]
     return [node for node, names in own if not wanted or (wanted <= names if every else wanted & names)]
 
 
 def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckResult]:
-    """Check that there are enough nodes. More may come online: only too few in all are an error."""
+    """Check that there are enough nodes. Only too few nodes in total are an error: more of them may come online."""
     usable = [node for node in may if node.usable]
     what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
@@ -119,12 +121,12 @@ def _check_meeting_node(known: Sequence[str], wanted: Sequence[str], host: str) 
 
 
 _ID_PLACEHOLDER = "0" * 22
-"""As long as a run's id, which is not known yet."""
+"""A text of the length of a run's id, which is not known yet."""
 
 
 def check_share(share: Share | None, runs_dir: str | None, job: Job, place: str = "") -> Iterator[CheckResult]:
-    """Check that the nodes will see the run, and what it reads and writes. Makes a directory on the share, and removes
-    it. `place`: where the compute is configured, `compute.NAME.`."""
+    """Check that the nodes will see the run, and the files that it reads and writes. This creates a directory on the
+    share and removes it. `place` is where the compute is configured, `compute.NAME.`."""
     try:
         share = require_mounted(share, place)
     except ConfigError as error:
@@ -165,14 +167,14 @@ def _job_paths(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _nearest_directory(directory: str) -> str:
-    """Return the directory itself, or the nearest one above it that exists."""
+    """Return the directory itself if it exists, else its nearest ancestor that exists."""
     while not os.path.isdir(directory) and os.path.dirname(directory) != directory:
         directory = os.path.dirname(directory)
     return directory
 
 
 def _check_features(directory: str) -> Iterator[CheckResult]:
-    """Check that this user may write there, and which features of a file system its file server has."""
+    """Check that this user may write in the directory, and which features its file system lacks."""
     try:
         found = probe_share_features(directory)
     except OSError as error:

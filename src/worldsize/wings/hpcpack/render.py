@@ -1,4 +1,4 @@
-"""Make of a job and its plan the requests that submit it, and a preview that people can read. Pure."""
+"""The requests that submit a job with its plan, and a preview of them for people. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worldsize.wings.hpcpack.head.wire import Properties, items_of
 from worldsize.wings.hpcpack.settings import Share
 
 LONGEST_LINE = 480
-"""Characters of a task's command line: HPC Pack's own limit."""
+"""The longest command line of a task, in characters. The limit is HPC Pack's own."""
 
 _MOST_PARENTS = 100
 
@@ -28,14 +28,17 @@ _START = (
     "s.st_uid in(os.getuid(),0,p.st_uid)and not s.st_mode&18&~(m*(not m&512))"
     "or sys.exit('worldsize agent: not your run');runpy.run_path('/proc/self/fd/%d/agent.pyz'%f,None,'__main__')"
 ).replace("'", '"')
-"""Starts the agent in the run's directory, with the share's root as working directory. The run may have been removed
-while it waited, and where users can make directories, somebody else may have made one of its name. So the directory
-must belong to the account, to root, or to whom the mount shows as the owner of all; and may be open to others only as
-far as the mount shows all directories to be, which does not count below a root with the sticky bit. What is executed
-lies in the very directory that was checked."""
+"""A Python program that starts the agent in the run's directory, with the share's root as the working directory.
+
+The run may have been removed while it waited, and where users can create directories, another user may have created a
+directory of that name. So the directory must belong to the account, to root, or to the owner that the mount shows for
+its root. Others may have write access to it only as far as the mount's root grants it, which does not count if the root
+has the sticky bit. The agent is executed from the very directory that was checked.
+"""
 
 ATTEMPT = "WORLDSIZE_ATTEMPT"
-"""The job's variable that tells which attempt is to begin; without it, agents find that out themselves."""
+"""The job's variable that contains the number of the attempt that begins. Without it, agents find the number
+themselves."""
 
 _LISTS = {"node_group": "NodeGroups", "nodes": "RequestedNodes"}
 _TEXTS = {"node_group_op": "NodeGroupOp", "priority": "Priority", "project": "Project", "template": "JobTemplate"}
@@ -59,16 +62,16 @@ _PROTECTED = {
     "project": "hpcpack.project",
     "jobtemplate": "hpcpack.template",
 }
-"""Properties that decide how ranks are laid out or by which jobs are found, or that have a key; with what to say
-instead."""
+"""Properties that must not be set, by lower-case name, with what to use instead. They decide how ranks are laid out or
+how jobs are found, or they have a key of their own."""
 
 
 class RequestSettings(NamedTuple):
-    """What goes into the requests beside the plan.
+    """The settings for the requests, in addition to the plan.
 
-    said    the compute's options under the job's own
-    share   where the run lies
-    python  what runs the agents on the nodes
+    `said`  the compute's options, overridden by the job's own
+    share   the share that contains the run
+    python  the interpreter that runs the agents on the nodes
     """
 
     said: Mapping[str, Any]
@@ -77,20 +80,21 @@ class RequestSettings(NamedTuple):
 
 
 class Requests(NamedTuple):
-    """A job's properties, and those of its tasks in the order of their nodes."""
+    """The properties of a job, and those of its tasks in the order of their nodes."""
 
     job: Properties
     tasks: tuple[Properties, ...]
 
 
 def job_name(run_id: str) -> str:
-    """Return the name of a run's job in HPC Pack. A job is found by it when the answer with its id was lost."""
+    """Return the name of a run's job in HPC Pack. If the answer with the job's id is lost, the job is found by this
+    name."""
     return f"worldsize {run_id}"
 
 
 def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
-    """Return the requests that submit a run. JobError for a property that must not be given by `job_properties`;
-    ConfigError for a command line that is too long."""
+    """Return the requests that submit a run. Raise JobError if `job_properties` contains a protected property. Raise
+    ConfigError if a command line is too long."""
     pinned = pinned_nodes(asked.said, plan)
     lines = command_lines(asked, plan, paths)
     return Requests(
@@ -100,14 +104,14 @@ def requests(asked: RequestSettings, plan: Plan, paths: RunPaths) -> Requests:
 
 
 def command_lines(asked: RequestSettings, plan: Plan, paths: RunPaths) -> list[str]:
-    """What each node executes, in node order. ConfigError for a line that is too long."""
+    """Return the command line of each node, in node order. Raise ConfigError if a line is too long."""
     words = [asked.python, "-I", "-S", "-c", _START, asked.share.to_node_path(paths.root)]
     ends = ["--attempt-var", ATTEMPT, "--prepare"]
     return [command_line([*words, "--node-rank", str(node.node_rank), *ends]) for node in plan.agents]
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Return a task's command line of these words. ConfigError for one that is too long."""
+    """Return a task's command line with these words. Raise ConfigError if it is too long."""
     line = shlex.join(words)
     if len(line) > LONGEST_LINE:
         what = f"a task's command line would have {len(line)} characters, and HPC Pack takes {LONGEST_LINE}: {line}"
@@ -116,8 +120,8 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
-    """Return the names of the nodes that are fixed, by node rank: all where the job names as many as the run has nodes;
-    else the first, where torchrun meets on a node of that name."""
+    """Return the names of the nodes that are fixed, by node rank. These are all nodes if the options name as many as
+    the run has. Otherwise it is the first node, if torchrun's rendezvous is on a node that is named."""
     names = items_of(said.get("nodes", ""))
     if len(names) == len(plan.agents):
         return dict(enumerate(names))
@@ -126,7 +130,8 @@ def pinned_nodes(said: Mapping[str, Any], plan: Plan) -> dict[int, str]:
 
 
 def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
-    """Return the node that `rdzv_endpoint` names, where torchrun meets; "" for none, or for an address."""
+    """Return the node that `rdzv_endpoint` names for torchrun's rendezvous. Return "" if there is none, if it is an
+    address, or if the launcher has no rendezvous of its own."""
     if not launcher_facts(plan.launcher).own_meeting:
         return ""
     host = str(said.get("rdzv_endpoint", "")).rpartition(":")[0] or str(said.get("rdzv_endpoint", ""))
@@ -134,7 +139,8 @@ def meeting_node(said: Mapping[str, Any], plan: Plan) -> str:
 
 
 def preview(made: Requests, base: str, user: str, notes: str = "", secrets: Collection[str] = ()) -> str:
-    """Return all requests, in the order in which they are sent, without their secrets and the texts `secrets`."""
+    """Return all requests as text, in the order in which they are sent, with their secrets and the texts `secrets`
+    masked."""
     head = f"# {base}, as {user}{notes}; {{job}} is the number that the first request answers"
     blocks = [_block("POST /jobs", made.job, secrets)]
     blocks += [_block("POST /jobs/{job}/tasks", task, secrets) for task in made.tasks]
@@ -190,11 +196,11 @@ def _task(share: Share, node: int, line: str, pinned: str | None) -> Properties:
 
 
 def parents(jobs: Sequence[int], at_once: int | None) -> tuple[int, ...]:
-    """Return the jobs that have to end before the next element of an array may start, of the `jobs` of the elements
-    before it.
+    """Return the jobs that must end before the next element of an array may start. `jobs` are the jobs of the elements
+    before it. Return () if `at_once` sets no limit.
 
-    All but the last `at_once - 1`, and not only the one that is `at_once` before it: when a waiting one is cancelled,
-    its own parents still run. Of long arrays the last hundred stand for all.
+    These are all but the last `at_once - 1` jobs, and not only the job that is `at_once` before it: when a waiting job
+    is cancelled, its own parents still run. For long arrays, only the last hundred of them are returned.
     """
     if not at_once:
         return ()

@@ -19,9 +19,10 @@ _HOUR = 3600.0
 
 
 def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -> list[ComputeNode]:
-    """Return every node. `gpus`: the number in each, which no head tells. With `metrics`, also what of them is in use,
-    by one request more. All properties are asked for: HPC Pack 2016 refuses names that it does not know. Raises what a
-    request raises; SubmitRejected for an answer that says nothing of nodes."""
+    """Return every node. `gpus` is the number of GPUs in each node, which no head node reports. With `metrics`, one
+    more request adds the current use of the nodes. All properties are requested, because HPC Pack 2016 refuses names
+    that it does not know. Raise SubmitRejected if the answer is not a list of nodes. Errors of the requests are raised
+    as they are."""
     try:
         found = None if head.access.generation == "2016" else _read_nodes_2019(head)
         used = _metrics(head) if metrics and found is not None else {}
@@ -32,8 +33,8 @@ def nodes(head: HeadNodeClient, gpus: int | None = None, metrics: bool = True) -
 
 
 def usages(head: HeadNodeClient, handles: Sequence[Handle]) -> list[Usage | None]:
-    """Return what each job has used; None for one that has not ended. HPC Pack counts time, and neither GPUs nor what
-    processes took. Raises what a request raises."""
+    """Return what each job has used; None for a job that has not ended. HPC Pack records only time, but neither GPUs
+    nor the use by processes. Errors of the requests are raised as they are."""
     found = jobs_of(head, [int(handle["job"]) for handle in handles])
     return [_usage(found[int(handle["job"])], handle) for handle in handles]
 
@@ -48,7 +49,8 @@ def _usage(row: Properties | None, handle: Handle) -> Usage | None:
 
 
 def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
-    """Read the nodes as HPC Pack 2019 lists them; None where the head knows no such list."""
+    """Read the nodes as HPC Pack 2019 lists them; None if the head knows no such list and its generation is not
+    configured as 2019."""
     try:
         found = head.get("/cluster/nodes")
     except MissingResource:
@@ -61,7 +63,8 @@ def _read_nodes_2019(head: HeadNodeClient) -> list[dict[str, Any]] | None:
 
 
 def _node(said: Mapping[str, Any], used: Mapping[str, float], gpus: int | None) -> ComputeNode:
-    """Return a node by its properties; `used`: its metrics. ValueError for one without a name that a host can have."""
+    """Return a node from its properties. `used` contains its metrics. Raise ValueError if the name is not a valid host
+    name."""
     name = str(said.get("name", ""))
     if not is_node_name(name):
         raise ValueError(f"{name!r:.80} is not a node's name")
@@ -92,8 +95,8 @@ def _number(said: Mapping[str, Any], *names: str) -> int | None:
 
 
 def _metrics(head: HeadNodeClient) -> dict[str, dict[str, float]]:
-    """Read the nodes' metrics, by node, in lower case; none where the head has none, or its answer is not understood:
-    a list of nodes is complete without."""
+    """Read the nodes' metrics, by node name in lower case. Return {} if the head has none, or its answer is not
+    understood: a list of nodes is complete without metrics."""
     try:
         found = head.get("/cluster/nodes/metrics", metricNames="HPCCpuUsage,HPCCoresInUse")
         return {

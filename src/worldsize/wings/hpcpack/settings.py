@@ -1,5 +1,6 @@
-"""Settings of an HPC Pack compute: the head node and the account, kept in handles without the password; and the
-share, one directory under three names, which no other module knows. Pure, but for `path_mapping`."""
+"""Settings of an HPC Pack compute: the head node and the account, and the share. Handles keep the account without the
+password. The share is one directory under three names, which only this module distinguishes. Pure, except for functions
+that look at the file system of this machine."""
 
 from __future__ import annotations
 
@@ -37,14 +38,14 @@ HEAD: Mapping[str, Key] = {
 }  # fmt: skip
 
 KEYS: Mapping[str, Key] = {**HEAD, **HPCPACK, **SETUP}
-"""The keys of a configured compute: those that it alone has, and those that a job may have as well."""
+"""The keys of a configured compute: those that only a compute has, and those that a job may have as well."""
 
 NO_PASSWORD = "no file stores the password: set WORLDSIZE_HPCPACK_PASSWORD, use a keyring, or type it when asked"
 _BASE = "/hpc"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with a default `runs_dir`, on the share. `python` stays as it is: it is a path of the nodes,
+    """Return the settings with a default `runs_dir` on the share. `python` stays as it is: it is a path on the nodes,
     which have file systems of their own."""
     local = local_share(values["options"].get("share", {}))
     return {"runs_dir": os.path.join(local, "runs"), **values} if local else values
@@ -60,7 +61,8 @@ def path_mapping(options: Mapping[str, Any]) -> Mapped:
 
 
 def local_share(share: Mapping[str, Any]) -> str | None:
-    """Where this machine sees the share; None where that is not configured, and no name of it is a directory here."""
+    """Return the path of the share on this machine; None if it is not configured, and no other name of the share can be
+    used as a path here."""
     if share.get("local"):
         return str(share["local"])
     head, node = str(share.get("head", "")), str(share.get("node", ""))
@@ -70,13 +72,14 @@ def local_share(share: Mapping[str, Any]) -> str | None:
 
 
 class HeadAccess(NamedTuple):
-    """How the head node is reached.
+    """The settings for access to the head node.
 
-    url         as configured; `base` is what requests begin with
-    ca_file     certificates that the head's is verified with; None: those that this machine trusts
-    verify      whether it is verified at all
-    as_user     on whose behalf an administrator acts
-    generation  "2016" or "2019": how nodes are asked for; None: as it turns out
+    url         as configured; `base` is the prefix of all requests
+    user        the account on the cluster
+    ca_file     certificates to verify the head's with; None: those that this machine trusts
+    verify      whether the head's certificate is verified at all
+    as_user     the user on whose behalf an administrator acts
+    generation  "2016" or "2019": the interface that lists the nodes; None: found out by trying
     """
 
     url: str
@@ -98,7 +101,8 @@ class HeadAccess(NamedTuple):
 
 
 def head_access(settings: ComputeSettings) -> HeadAccess:
-    """How the head node of a compute is reached. ConfigError for a table that does not say enough, or an unsafe URL."""
+    """Return the settings for access to the head node of a compute. Raise ConfigError if the table is incomplete, or
+    the URL is unsafe."""
     said = settings.options
     for key, hint in (("url", "https://HEAD"), ("user", "DOMAIN\\\\name")):
         if not said.get(key):
@@ -113,20 +117,22 @@ def head_access(settings: ComputeSettings) -> HeadAccess:
 
 
 def handle_fields(access: HeadAccess, share: Share | None) -> dict[str, Any]:
-    """Return the fields of a handle about head node and share: for people, and to find the configured compute again."""
+    """Return the fields of a handle about the head node and the share. They inform people, and identify the configured
+    compute again."""
     return {**access._asdict(), "share": share._asdict() if share else None}
 
 
 def has_account_of(settings: ComputeSettings, handle: Mapping[str, Any]) -> bool:
-    """Return whether a configured compute is the head node, and the account, that a handle names. A handle, which may
-    be anybody's text, decides no more than that: where a password goes, and how the head is verified, is configured."""
+    """Return whether a configured compute has the head node and the account that a handle names. A handle is untrusted
+    text, so it decides no more than this. Where a password is sent, and how the head is verified, is taken from the
+    configuration."""
     said = settings.options
     return all(said.get(key) == handle.get(key) for key in ("url", "user", "as_user"))
 
 
 def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for a job in HPC Pack: the compute's, replaced by the job's own key by key; `job_properties`
-    name by name."""
+    """Return the HPC Pack options for a job: the compute's options, overridden by the job's own `said` key by key, and
+    `job_properties` name by name."""
     apart = (*HEAD, "modules", "setup")
     found = {key: value for key, value in options.items() if key not in apart}
     raw = {**found.get("job_properties", {}), **said.get("job_properties", {})}
@@ -136,9 +142,10 @@ def job_options(options: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str
 
 class Share(NamedTuple):
     r"""The names of the shared directory.
-    head   as Windows calls it (`\\HEAD\CcpSpoolDir\app`), or a path of this machine
-    node   as the Linux nodes call it (`/app`)
-    local  where this machine has it mounted; None where it has not
+
+    head   its name on Windows (`\\HEAD\CcpSpoolDir\app`), or a path of this machine
+    node   its path on the Linux nodes (`/app`)
+    local  its mount point on this machine; None if it is not mounted
     """
 
     head: str
@@ -146,29 +153,30 @@ class Share(NamedTuple):
     local: str | None = None
 
     def path_mapping(self) -> tuple[tuple[str, str], ...]:
-        """Return the mapping of paths as in ComputeFacts, of the share's path here both as configured and without
-        links."""
+        """Return the mapping of paths as in ComputeFacts. It contains the share's path on this machine both as
+        configured and with links resolved."""
         if self.local is None:
             return ()
         ways = dict.fromkeys((self.local.rstrip("/") or "/", os.path.realpath(self.local)))
         return tuple((way, self.node) for way in ways)
 
     def to_node_path(self, path: str) -> str:
-        """What the nodes call a path of this machine."""
+        """Return the path on the nodes for a path of this machine."""
         return to_node_path(path, self.path_mapping())
 
     def unc(self) -> str:
-        """`//HEAD/CcpSpoolDir/app`, as `mount -t cifs` takes it; "" where `head` is no such name."""
+        """Return the share as `mount -t cifs` accepts it, such as `//HEAD/CcpSpoolDir/app`; "" if `head` is not a UNC
+        name."""
         return self.head.replace("\\", "/") if self.head.startswith("\\\\") else ""
 
 
 class NotMounted(ConfigError):
-    """The share is configured, and its directory is not there on this machine."""
+    """The error for a share that is configured, but whose directory does not exist on this machine."""
 
 
 def require_mounted(share: Share | None, place: str = "") -> Share:
-    """Return the share, mounted on this machine. NotMounted, or ConfigError where too little is configured; `place` is
-    where it is configured: `compute.NAME.`."""
+    """Return the share if it is mounted on this machine. Raise NotMounted if it is not, and ConfigError if too little
+    is configured. `place` is where the share is configured, `compute.NAME.`."""
     if share is None or not share.node.startswith("/"):
         hint = r"share = { head = '\\HEAD\CcpSpoolDir\app', node = '/app', local = '/mnt/app' }"
         what = "the compute lacks the nodes' path of the share"
@@ -184,7 +192,8 @@ def require_mounted(share: Share | None, place: str = "") -> Share:
 
 
 def share_of(options: Mapping[str, Any]) -> Share | None:
-    """Return the share of a configured compute; None where it names none."""
+    """Return the share of a configured compute; None if it names no path of the share on the nodes or on this
+    machine."""
     said = options.get("share", {})
     node = str(said.get("node", "")).rstrip("/") or str(said.get("node", ""))
     head = str(said.get("head", ""))

@@ -1,4 +1,4 @@
-"""Prove that nodes share a directory with this machine: what is written here is read there, and the other way."""
+"""A check that nodes share a directory with this machine: files written here are read there, and the reverse."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _TICK = 0.02
 class NodeCheck(NamedTuple):
     """The result for one node.
 
-    lost        why it executed nothing to the end; "" where it did
-    round_trip  the most seconds until a new file was seen there, and its answer here; None where it was not
-    unshared    why it was not
-    python      the version of its Python; None where that told nothing, and `error` says why
-    gpus        the models of NVIDIA's; `instances`: the parts (MIG) that they are divided into; `driver` is theirs
-    torch       {version, cuda, gpus}; {} for none
+    lost        why the node did not execute the program to its end; "" if it did
+    round_trip  the longest time in seconds until a new file was seen on the node and its answer here; None if the files
+                were not seen
+    unshared    why they were not seen
+    python      the version of the node's Python; None if it reported nothing, and `error` is the reason
+    gpus        the models of NVIDIA's GPUs; `instances`: the MIG instances that they are divided into; `driver`: theirs
+    torch       {version, cuda, gpus}; {} without torch
     """
 
     node: str
@@ -48,13 +49,13 @@ class NodeCheck(NamedTuple):
 
     @property
     def gpu_count(self) -> int:
-        """How many there are for ranks, by nvidia-smi, else by torch, which knows other makes too."""
+        """The number of GPUs for ranks, according to nvidia-smi, else to torch, which knows other vendors, too."""
         return max(len(self.gpus), self.instances) or int(self.torch.get("gpus", 0))
 
 
 class _ProbedNode:
-    """A node while it is probed: what it says, and the files that go back and forth between this machine and it. The
-    first finds the node; the others are timed."""
+    """A node during its probe: its output, and the files that are exchanged between this machine and it. The first
+    round only finds the node; the other rounds are timed."""
 
     def __init__(self, node: int, name: str, directory: str) -> None:
         self._node = node
@@ -74,7 +75,8 @@ class _ProbedNode:
             self._said[said.kind] += said.data
 
     def exchange(self, names: Collection[str]) -> None:
-        """Take the node's answer if it is there, and ask again. `names`: what is in the directory."""
+        """Read the node's answer if its file exists, and write the next file. `names` are the files in the
+        directory."""
         name = f"pong-{self._node}-{self._answered}"
         if self._answered == ROUNDS or name not in names:
             return
@@ -101,7 +103,7 @@ class _ProbedNode:
         shared = NodeCheck(self._name, "", self._slowest if seen else None, "" if seen else self._unshared())
         try:
             return shared._replace(**_told(self._said["out"]))
-        except (ValueError, LookupError, TypeError, AttributeError):  # another program's words, or none
+        except (ValueError, LookupError, TypeError, AttributeError):  # the output of another program, or none
             return shared._replace(error=self._error())
 
     def _unshared(self) -> str:
@@ -118,8 +120,9 @@ class _ProbedNode:
 
 
 def _told(out: bytes) -> dict[str, Any]:
-    """What the node's program printed, after whatever start-up files did. ValueError, LookupError, TypeError,
-    AttributeError where that is something else."""
+    """Return the fields of NodeCheck from the last line that the node's program printed. Start-up files may have
+    printed other lines before it. Raise ValueError, LookupError, TypeError or AttributeError if the line is something
+    else."""
     told = json.loads(out.splitlines()[-1])
     gpus = told["gpus"]
     return {
@@ -134,8 +137,9 @@ def _told(out: bytes) -> dict[str, Any]:
 def check_on_share(
     compute: Compute, share: Share, python: str, names: Sequence[str], tell: Callable[[str], None]
 ) -> tuple[ShareFeatures, list[NodeCheck]]:
-    """Check the share, and these nodes by one task on each; `tell` gets messages for people. StorageError where nothing
-    can be written, or others could change what is; what the compute raises."""
+    """Check the share, and these nodes by one task on each. `tell` receives messages for people. Raise StorageError if
+    the share cannot be written, or if other users could change what is written. Errors of the compute are raised as
+    they are."""
     local = str(share.local)
     directory = provider("node_commands").new_command_path(local, "check-")
     try:
@@ -157,7 +161,7 @@ def _check_nodes(
     directory: str,
     tell: Callable[[str], None],
 ) -> list[NodeCheck]:
-    # Not on the share: Python takes modules from its working directory, and others may have put some there.
+    # Not on the share: Python imports modules from its working directory, and other users may have placed some there.
     program = read_file(share_probe.__file__).decode()
     words = [python, "-c", program, share.to_node_path(directory), str(ROUNDS), f"{_PATIENCE:g}"]
     nodes = {node: _ProbedNode(node, name, directory) for node, name in enumerate(names)}
@@ -172,8 +176,8 @@ def _check_nodes(
 def _follow(
     stream: NodeCommandStream, nodes: Mapping[int, _ProbedNode], directory: str, tell: Callable[[str], None]
 ) -> None:
-    """Take what the nodes say, and exchange files with them, until all have ended. Where the job is refused, all are
-    lost."""
+    """Receive the events of the nodes, and exchange files with them, until all have ended. If the job is refused, all
+    nodes are lost."""
     try:
         while (said := stream.read_events(_TICK)) is not None:
             for each in said:

@@ -1,4 +1,4 @@
-"""Find out by trying what the file system of a shared directory can do."""
+"""A probe of the features of a shared directory's file system."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _NOUNS = {"modes": "permissions", "links": "symbolic links", "hard_links": "hard
 
 
 class ShareFeatures(NamedTuple):
-    """The features that run directories need, as this machine sees them. `modes`: what is made for its owner alone
-    stays so."""
+    """The file system features that run directories need, as this machine sees them. `modes` is whether a file that is
+    created for its owner alone stays private."""
 
     modes: bool
     links: bool
     hard_links: bool
 
     def rows(self, name: str) -> list[CheckRow]:
-        """Return a row of this id for each feature; a lack that nothing helps is fine."""
+        """Return a row with the id `name` for each feature. A missing feature without a remedy is rated OK."""
         return [self._row(name, feature) for feature in self._fields]
 
     def _row(self, name: str, feature: str) -> CheckRow:
@@ -44,12 +44,12 @@ class ShareFeatures(NamedTuple):
         return CheckRow("", name, _NOUNS[feature], words, WARNING if hint else OK, hint or "")
 
     def lacks(self) -> list[tuple[str, str | None]]:
-        """What is missing, in words, and what helps."""
+        """Return the missing features in words, each with its remedy; None for a feature without a remedy."""
         return [words for name, words in _LACKS.items() if not getattr(self, name)]
 
 
 def probe_share_features(directory: str) -> ShareFeatures:
-    """Try the features in a new directory below `directory`, which is removed. OSError where nothing can be written."""
+    """Try the features in a new directory below `directory`, and remove it. Raise OSError if nothing can be written."""
     with TemporaryDirectory(prefix=".worldsize-check-", dir=directory, ignore_cleanup_errors=True) as probe:
         path = os.path.join(probe, "file")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -62,7 +62,7 @@ def probe_share_features(directory: str) -> ShareFeatures:
 
 
 def _can_link(make: Callable[[str, str], None], source: str, target: str) -> bool:
-    """Return whether `make` makes a link; any error of the file system counts as no."""
+    """Return whether `make` creates a link; any error of the file system counts as no."""
     try:
         make(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""Mount the share on a Linux node: one shell script that does it now and at every start. Pure."""
+"""A shell script that mounts the share on a Linux node, now and at every start of the node. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from worldsize.wings.hpcpack.head.credentials import VARIABLE
 
 
 class Mount(NamedTuple):
-    r"""A share of the head node on one node.
+    r"""The mount of a share of the head node on one node.
 
-    share   as mount.cifs takes it: //HEAD/CcpSpoolDir/app
-    at      the mount point
-    user    the account on the cluster, DOMAIN\name or name
-    owner   the Linux account that files belong to there
-    group   the Linux group; "" for the owner's
-    mode    of directories and files, octal digits
-    version of SMB
+    share    as mount.cifs accepts it: //HEAD/CcpSpoolDir/app
+    at       the mount point
+    user     the account on the cluster, DOMAIN\name or name
+    owner    the Linux account that owns the files on the node
+    group    the Linux group; "" for the owner's
+    mode     of directories and files, octal digits
+    version  of SMB
     """
 
     share: str
@@ -32,13 +32,13 @@ class Mount(NamedTuple):
 
     @property
     def credentials(self) -> str:
-        """The file that holds the password: root's alone."""
+        """The file that contains the password, which only root can read."""
         return f"/etc/worldsize{self.at.replace('/', '-')}.credentials"
 
     @property
     def options(self) -> str:
-        """The options of the mount: links in run directories need mfsymlinks; the head may start later than a node
-        (_netdev, nofail)."""
+        """The options of the mount. Links in run directories need mfsymlinks. _netdev and nofail are set because the
+        head may start later than a node."""
         said = {
             "credentials": self.credentials,
             "vers": self.version,
@@ -57,9 +57,11 @@ class Mount(NamedTuple):
 
 
 def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None, version: str) -> Mount:
-    r"""Make a Mount of words of the command line. UsageError for one that is not valid. `share` may be written as
-    Windows does; `owner` is USER or USER:GROUP, without it the name in `user`, which is what HPC Pack calls the account
-    that it runs a person's tasks under."""
+    """Make a Mount from words of the command line. Raise UsageError if one of them is not valid.
+
+    `share` may be written as on Windows. `owner` is USER or USER:GROUP. Without it, the owner is the name in `user`,
+    since HPC Pack uses this name for the Linux account that runs a user's tasks.
+    """
     name, place = share.replace("\\", "/").rstrip("/"), at.rstrip("/")
     person, _, group = (owner or user.rpartition("\\")[2]).partition(":")
     modes = (mode or ("750" if group else "700")).lstrip("0")
@@ -86,8 +88,8 @@ def mount_of(share: str, at: str, user: str, owner: str | None, mode: str | None
 
 
 def script(mount: Mount) -> str:
-    """Return the script, to be run by root on a node, as often as one likes. It takes the password from the
-    environment, or asks for it."""
+    """Return the script, which root runs on a node. It is safe to repeat. It reads the password from the environment,
+    or prompts for it."""
     domain, _, name = mount.user.rpartition("\\")
     values = {
         "share": mount.share,

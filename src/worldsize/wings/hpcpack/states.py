@@ -1,4 +1,4 @@
-"""Every state that HPC Pack gives a job, a task or a node, and what it means to a run: one table each.
+"""The states that HPC Pack gives a job, a task or a node, and their meaning for a run, in one table each.
 
 The words are those of the enumerations JobState, TaskState and NodeState. An unknown word is phase "unknown", never a
 success.
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 
 class HpcPackState(NamedTuple):
-    """What a state means.
+    """The meaning of a job's state.
 
-    phase   "queued" | "running" | "ended" | "unknown", as an observation's
+    phase   "queued" | "running" | "ended" | "unknown", as in an observation
     words   for people, after "it "
-    stuck   it waits, and will not start unless somebody does something
-    ending  its ranks have ended, or are about to
+    stuck   the job waits, and will not start without action by a person
+    ending  its ranks have ended, or are about to end
     """
 
     phase: str
@@ -39,7 +39,7 @@ JOBS = {
 }
 
 ACCEPTED_STATES = ("Queued", "Running", "Finishing", "Finished", "Canceling", "Canceled")
-"""What only a job that was found right can be in."""
+"""States that only a job that passed validation can be in."""
 
 ENDED_TASK_STATES = ("Finished", "Failed", "Canceled")
 
@@ -55,17 +55,18 @@ NODES = {
     "Removing": "it is being removed from the cluster",
     "NotDeployed": "it is not deployed",
 }
-"""Why a node in this state starts no tasks; "" where it does."""
+"""The reason why a node starts no tasks, by its state; "" if it starts tasks."""
 
 
 def state_of(word: str) -> HpcPackState:
-    """Return the state's row in the table; phase "unknown" for a word that it does not hold."""
+    """Return the meaning of a job's state, ignoring case; phase "unknown" for a word that the table does not
+    contain."""
     known = {name.lower(): state for name, state in JOBS.items()}.get(word.strip().lower())
     return known or HpcPackState("unknown", "is in state {}, which is unknown to this release".format(word or "?"))
 
 
 def unusable_reason(state: str, health: str) -> str:
-    """Why no task is started on a node; "" for one that takes tasks."""
+    """Return the reason why no task is started on a node; "" if the node accepts tasks."""
     named = {name.lower(): why for name, why in NODES.items()}
     why = named.get(state.lower(), "it is {}".format(state or "in no known state"))
     if why:

@@ -1,6 +1,6 @@
-"""Submit jobs to the head node exactly once, however bad the connection is.
+"""The submission of jobs to the head node, exactly once, however bad the connection is.
 
-A job does nothing until it is submitted, so that whatever went wrong before leaves no more than an entry in a list.
+A job does nothing until it is submitted, so an error before that leaves no more than an entry in a list.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from worldsize.wings.hpcpack.render import ATTEMPT, Requests
 from worldsize.wings.hpcpack.states import ACCEPTED_STATES, state_of
 
 SEARCH_PAUSES = (1.0, 3.0)
-"""Seconds before each look for what a request without an answer may have created: the head may still be at it."""
+"""Seconds before each search for the effect of a request without an answer: the head may still be working on it."""
 
 ACCEPTANCE_PAUSES = (0.4, 1.2)
-"""Seconds before each look at whether the head accepts a submitted job."""
+"""Seconds before each check of whether the head accepts a submitted job."""
 
 _REQUEUE_EVERY = 0.3
 _ROUNDS = 3
@@ -41,11 +41,11 @@ def submit_all(
     on_submitted: Callable[[list[int]], None],
     sleep: Sleep = time.sleep,
 ) -> list[int]:
-    """Submit all jobs, or none; return their numbers, in order. `parents` gets the numbers of the jobs before one, and
-    returns those that have to end before it starts; `on_submitted` gets all numbers as soon as all are submitted.
+    """Submit all jobs, or none; return their numbers, in order. `parents` receives the numbers of the jobs before one,
+    and returns those that must end before it starts. `on_submitted` receives all numbers as soon as all are submitted.
 
-    SubmitRejected: refused for good, also where the head says so a moment later. SubmitAgain: nothing was submitted.
-    An interrupt leaves none of them, either.
+    Raise SubmitRejected if a job is refused for good, also if the head refuses it a moment later. Raise SubmitAgain if
+    nothing was submitted. An interrupt leaves no jobs either.
     """
     jobs: list[int] = []
     try:
@@ -67,7 +67,7 @@ def submit_all(
 def _create_with_tasks(
     head: HeadNodeClient, made: Requests, parents: Sequence[int], jobs: list[int], sleep: Sleep
 ) -> None:
-    """Create a job, add its number to `jobs` as soon as it exists, and add its tasks to the job, each once."""
+    """Create a job, append its number to `jobs` as soon as it exists, and add its tasks to the job, each once."""
     values = {**made.job, "ParentJobIds": ",".join(map(str, parents))} if parents else made.job
     for _ in range(_ROUNDS):
         job = _do_once(lambda: _create_job(head, values), lambda: _find_job(head, values["Name"]), sleep)
@@ -78,13 +78,13 @@ def _create_with_tasks(
         names = sorted(task["Name"] for task in made.tasks)
         if head.sent - before == len(names) or sorted(_task_names(head, job)) == names:
             return
-        _give_up(head, jobs.pop())  # a task that was taken for lost came twice
+        _give_up(head, jobs.pop())  # a task that was considered lost was added twice
     raise SubmitAgain("too many answers of the head node were lost", head.access.url, "try again")
 
 
 def _do_once(act: Callable[[], Any], find: Callable[[], Any], sleep: Sleep) -> Any:
-    """Return what `act` returns. After a lost answer, `find` looks twice for what came of the request, and what it
-    finds is returned; where that is nothing, `act` is tried again."""
+    """Return the result of `act`. After a lost answer, `find` looks twice for the effect of the request, and its result
+    is returned if it is not empty. Otherwise `act` is tried again. Raise LostAnswer if all rounds fail."""
     for _ in range(_ROUNDS):
         try:
             return act()
@@ -107,7 +107,8 @@ def _create_job(head: HeadNodeClient, values: Properties) -> int:
 
 
 def _find_job(head: HeadNodeClient, name: str) -> int | None:
-    """Find the newest job of this name that is still being configured, among this user's newest jobs."""
+    """Find the newest job of this name that is still being configured, among this user's newest jobs; None if there is
+    none."""
     asked = {"properties": "Id,Name,State", "owner": head.access.owner, "sortJobsBy": "Id", "asc": False}
     newest = islice(head.read_rows("/jobs", **asked), _NEWEST)
     found = [row for row in newest if row.get("name") == name and row.get("state", "").lower() == "configuring"]
@@ -124,7 +125,7 @@ def _task_names(head: HeadNodeClient, job: int) -> list[str]:
 
 
 def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """Submit a job; with the password only where the head says that it has none of this account."""
+    """Submit a job. The password is sent only if the head reports that it has none for this account."""
     path = f"/jobs/{job}/submit"
 
     def submit() -> None:
@@ -139,8 +140,8 @@ def _submit(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 
 def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
-    """SubmitRejected for a job that the head does not accept. A head that does not answer any more raises nothing:
-    later observations find out."""
+    """Raise SubmitRejected if the head does not accept the job. A head that no longer answers is no error: later
+    observations find the state of the job."""
     head.limit_patience(FOLLOW_UP_PATIENCE)
     for pause in ACCEPTANCE_PAUSES:
         sleep(pause)
@@ -157,10 +158,11 @@ def _check_accepted(head: HeadNodeClient, job: int, sleep: Sleep) -> None:
 
 
 def requeue(head: HeadNodeClient, job: int, attempt: int) -> None:
-    """Put a job back into the head's queue. SubmitRejected in the head's words; SubmitAgain. Agents find out which
-    attempt they begin; a variable of the job, which not every head takes, says so sooner than every file system.
+    """Requeue a job on the head. Raise SubmitRejected with the head's own message, or SubmitAgain.
 
-    A job whose ranks have ended may still be ending, in which the head requeues none: that is waited for, 30 s at most.
+    The agents find the number of their attempt themselves. A variable of the job, which not every head accepts, gives
+    it to them earlier than some file systems do. A job whose ranks have ended may still be ending, and the head does
+    not requeue it then. The function waits for its end, 30 s at most.
     """
     try:
         head.post(f"/jobs/{job}/envVariables", to_property_list({ATTEMPT: str(attempt)}))

@@ -1,4 +1,4 @@
-"""What a run's scripts have logged in all the ways that are read: worldsize.log, TensorBoard, MLflow."""
+"""The reader for everything that a run's scripts have logged: with worldsize.log, TensorBoard and MLflow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _READERS = (
 def read_all_series(
     paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True, outside: bool = True
 ) -> tuple[Series, ...]:
-    """By name, then by source, place and rank; empty ones are left out. `ranks`, `every_rank`: of what worldsize.log
-    has written, as `read_logged_values` takes them; `outside`: as `read_series_of_others` does."""
+    """Return all series that are not empty, sorted by name, then by source, place and rank. `ranks` and `every_rank`
+    apply to the values of worldsize.log, as in `read_logged_values`. `outside` is as in `read_series_of_others`."""
     found = [*read_logged_values(paths, ranks, every_rank), *read_series_of_others(paths, outside)]
     return tuple(sorted((each for each in found if each.points), key=_order))
 
 
 def read_series_of_others(paths: RunPaths, outside: bool = True) -> list[Series]:
-    """What the run's scripts have logged otherwise than with worldsize.log; `outside` of the run directory, too."""
+    """Return the series that the run's scripts have logged by other means than worldsize.log. With `outside`, files
+    outside the run directory are included."""
     found: list[Series] = []
     for module, everywhere, inside in _READERS:
         read = getattr(find_module(module), everywhere if outside else inside, None)
@@ -38,7 +39,7 @@ def _order(series: Series) -> tuple[str, str, str, int]:
 
 
 def unreadable_files(paths: RunPaths) -> list[str]:
-    """Sentences about files that the ranks write where they cannot be read from here."""
+    """Return sentences about files that the ranks write at places that cannot be read from here."""
     module = find_module("wings.metrics.tensorboard")
     find = getattr(module, "unreadable_files", None)
     return [str(each) for each in find(paths)] if find else []

@@ -1,4 +1,4 @@
-"""metrics: what runs have logged, and what they have used."""
+"""The command `worldsize metrics`, which shows what runs have logged and what they have used."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Return the names of the values that the run has logged last."""
+    """Return the names of the values that the run has logged last, for shell completion."""
     from worldsize.wings.metrics.logged_values import newest_names
 
     try:
         run = find_runs((parsed_args.runs or [None])[0]).runs()[0]
         return newest_names(run.paths)
     except WorldsizeError:
-        return []  # a shell that completes shows no errors
+        return []  # errors cannot be shown during shell completion
 
 
 def show_metrics(options: argparse.Namespace) -> int:
@@ -133,7 +133,7 @@ def _report_unreadable(runs: Sequence[ChosenRun]) -> None:
 
 
 def _nothing_lines(values: Sequence[RunValues], wanted: Wanted) -> list[str]:
-    """Why nothing is shown, and what to do."""
+    """Return the reason why nothing is shown, and hints on what to do."""
     from worldsize.logs.text import format_ranges
     from worldsize.wings.metrics.run_files import sampled_nodes
     from worldsize.wings.metrics.words import shortened

@@ -1,4 +1,4 @@
-"""What `worldsize metrics` prints for programs: JSON, and CSV in the long format."""
+"""The output of `worldsize metrics` for programs: JSON, and CSV in the long format."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ROWS = 10_000
 
 
 def values_data(values: RunValues) -> list[dict[str, Any]]:
-    """{run, inputs, name, source, place, rank, points, last, lowest, highest, first_nan} of each series. What JSON
-    has no number for is the text "nan", "inf" or "-inf"."""
+    """Return {run, inputs, name, source, place, rank, points, last, lowest, highest, first_nan} for each series. A
+    value that is no JSON number is the text "nan", "inf" or "-inf"."""
     chosen = values.chosen
     return [{"run": chosen.id, "inputs": dict(chosen.inputs), **_summary_data(each)} for each in values.summaries]
 
@@ -57,7 +57,7 @@ def _number_data(value: float) -> float | str:
 
 
 def used_data(run: str, nodes: Sequence[NodeFigures]) -> list[dict[str, Any]]:
-    """Return a node in each; its GPUs and ranks are lists of objects."""
+    """Return an object for each node. Its GPUs and ranks are lists of objects."""
     return [
         {
             "run": run,
@@ -70,8 +70,8 @@ def used_data(run: str, nodes: Sequence[NodeFigures]) -> list[dict[str, Any]]:
 
 
 def write_csv(runs: Sequence[ChosenRun], wanted: Wanted, write: Callable[[str], object]) -> int:
-    """Write all values of all ranks that are wanted, those too that a later attempt has repeated; return their number.
-    UsageError for ranks that a run does not have."""
+    """Write all wanted values of all wanted ranks, including those that a later attempt has repeated; return their
+    number. Raise UsageError if a run does not have a wanted rank."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(CSV_COLUMNS)

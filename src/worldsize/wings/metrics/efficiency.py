@@ -1,6 +1,7 @@
-"""How well a run used what it held, worked out from what its agents have sampled. Pure: no file, no clock.
+"""The efficiency of a run: how well it used the resources that it had, computed from its agents' samples. Pure: it uses
+no file and no clock.
 
-A figure that is not certain is None: nothing is said of it.
+A figure that is not certain is None, and is not reported.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from worldsize.wings.metrics.agent.records import GpuUse, NodeUse, SamplesHeader
 _LEAST_SAMPLES = 5
 _LEAST_NODES = 0.5
 _IDLE_MEMORY = 1 << 30
-"""Bytes of a GPU's memory that are in use at most where no process uses it: the driver reserves some hundred MiB."""
+"""The most bytes of a GPU's memory that are in use if no process uses it: the driver reserves some hundred MiB."""
 _LEAST_STARTING = 0.05
 _MOST_CORES = 1e7
-"""No run keeps more busy: a file that says so is damaged."""
+"""The largest plausible number of busy cores; a file with more is damaged."""
 
 
 class Times(NamedTuple):
-    """Of an attempt, in Unix seconds.
+    """The times of an attempt, in Unix seconds.
 
-    started   when the first of its agents began
-    ranks     when the ranks of the first node had been started
-    logged    when the lowest rank that logs did so at its first and its second step
+    started  when the first of its agents began
+    ended    when the attempt ended
+    ranks    when the ranks of the first node had been started
+    logged   when the lowest rank that logs did so at its first and at its second step
     """
 
     started: float
@@ -34,18 +36,18 @@ class Times(NamedTuple):
 
 
 class NodeRecord(NamedTuple):
-    """What one node's file of samples begins and ends with."""
+    """The first and the last record of one node's file of samples."""
 
     header: SamplesHeader
     use: NodeUse
 
 
 class Held(NamedTuple):
-    """What a run has of its compute.
+    """The resources of its compute that a run had.
 
-    nodes        that it was started on
-    gpus         of each node, that a scheduler gave it, so that nobody else uses them; None where none did
-    one_machine  whether its nodes are virtual, and share what the machine has
+    nodes        the number of nodes on which it was started
+    gpus         the number of GPUs of each node that a scheduler allocated to it exclusively; None without a scheduler
+    one_machine  whether its nodes are virtual and share one machine
     """
 
     nodes: int
@@ -54,19 +56,22 @@ class Held(NamedTuple):
 
 
 class Starting(NamedTuple):
-    """Seconds from the first agent's start; `until`: "logged_step", "gpu_busy" or "ranks"."""
+    """The time from the first agent's start until something showed work. `until` is "logged_step", "gpu_busy" or
+    "ranks"."""
 
     seconds: float
     until: str
 
 
 class GpuFigures(NamedTuple):
-    """gpus      how many there are
-    unused       those that were not busy in any sample, and whose memory was empty in all
-    unused_on_each  how many these are on each of several nodes, where it is the same number
-    busy         the mean share of time of the others
-    power        their mean, in watts
-    least, most  the lowest and the highest share of one of them
+    """The use of the GPUs of a run.
+
+    gpus            the number of GPUs
+    unused          the number of those that were idle in all samples, and whose memory was empty in all
+    unused_on_each  the number of unused GPUs on each of several nodes; None if it differs, or for one node
+    busy            the mean share of time in which the others were busy
+    power           their mean power, in watts
+    least, most     the lowest and the highest share of one of them
     """
 
     gpus: int
@@ -79,14 +84,16 @@ class GpuFigures(NamedTuple):
 
 
 class CpuFigures(NamedTuple):
-    """Cores that the ranks kept busy on average, `used`, of those that they might use, where these are known."""
+    """The use of CPU cores: `used` is the average number of cores that the ranks kept busy; `cores` is the number that
+    they might use, None if it is not known."""
 
     used: float
     cores: int | None
 
 
 class MemoryFigures(NamedTuple):
-    """The highest of a node's ranks together in bytes, on the node that came closest to its limit, `of`."""
+    """The highest memory use of the ranks of one node, in bytes, on the node that came closest to its limit. `of` is
+    the limit; None if it is not known."""
 
     highest: int
     of: int | None
@@ -94,7 +101,7 @@ class MemoryFigures(NamedTuple):
 
 
 class Efficiency(NamedTuple):
-    """The figures of one attempt. `known`: nodes whose agents have left their samples whole."""
+    """The figures of one attempt. `known` is the number of nodes whose agents have left complete samples."""
 
     seconds: float
     nodes: int
@@ -106,7 +113,7 @@ class Efficiency(NamedTuple):
 
 
 def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) -> Efficiency | None:
-    """Return the figures; None for an attempt of which too little is known."""
+    """Return the figures of an attempt; None if too little is known about it."""
     seconds = times.ended - times.started
     known = [record for record in records if _is_plausible(record, seconds)]
     if len(known) < max(1.0, _LEAST_NODES * held.nodes) or len(known) > held.nodes:
@@ -119,14 +126,16 @@ def measure_efficiency(held: Held, times: Times, records: Sequence[NodeRecord]) 
 
 
 def _is_plausible(record: NodeRecord, seconds: float) -> bool:
-    """Return whether the node was sampled often enough, for as long as the attempt may have taken."""
+    """Return whether the record of a node is plausible: it has enough samples, no negative value, and a duration that
+    fits into the `seconds` of the attempt."""
     use = record.use
     is_positive = (use.cpu or 0.0) >= 0.0 and (use.memory or 0) >= 0
     return use.samples >= _LEAST_SAMPLES and 0.0 < use.seconds <= seconds + 1.0 and is_positive
 
 
 def _starting(held: Held, times: Times, known: Sequence[NodeRecord], gpus: GpuFigures | None) -> Starting | None:
-    """Return how long it took until something showed work: the best sign that there is, if the time is worth a word."""
+    """Return the time until the most reliable known sign of work; None if there is no sign, or the time is too short to
+    report."""
     whole = times.ended - times.started
     for until, at in _signs_of_work(held, times, known, gpus):
         if times.started <= at <= times.ended:
@@ -140,7 +149,7 @@ def _signs_of_work(
 ) -> Iterable[tuple[str, float]]:
     if times.logged is not None:
         first, second = times.logged
-        if 0.0 <= 2.0 * (second - first) <= first - times.started:  # a script that logs rarely does so long after
+        if 0.0 <= 2.0 * (second - first) <= first - times.started:  # rare logs: the first comes long after the start
             yield "logged_step", first
     if times.ranks is None:
         return
@@ -151,7 +160,8 @@ def _signs_of_work(
 
 
 def _gpu_figures(held: Held, known: Sequence[NodeRecord]) -> GpuFigures | None:
-    """None where there are no GPUs, they are not the run's, or it cannot be told of each whether it was used."""
+    """Return the use of the GPUs; None if there are none, they are not the run's own, or it is not known of each
+    whether it was used."""
     given = not held.one_machine and all(len(record.header.gpus) == held.gpus for record in known)
     if not given and not held.one_machine:
         return None
@@ -183,7 +193,7 @@ def _use_of(use: NodeUse, number: int) -> GpuUse | None:
 
 
 def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
-    """Return whether nobody used the GPU, as all who sampled it say; None where one cannot tell."""
+    """Return whether the GPU was unused, according to all agents that sampled it; None if that is not known."""
     found = []
     for use in uses:
         if use is None or use.busy is None or use.memory is None or not 0.0 <= use.busy <= 1.0 or use.memory < 0:
@@ -193,7 +203,8 @@ def _is_unused(uses: Sequence[GpuUse | None]) -> bool | None:
 
 
 def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
-    """Return the cores of all nodes; those of virtual nodes, which share them, once."""
+    """Return the use of the cores of all nodes. The cores that virtual nodes share are counted once. None if a value is
+    missing or implausible."""
     rates = [record.use.cpu / record.use.seconds for record in known if record.use.cpu is not None]
     if len(rates) < len(known):
         return None
@@ -206,7 +217,8 @@ def _cpu_figures(held: Held, known: Sequence[NodeRecord]) -> CpuFigures | None:
 
 
 def _memory_figures(held: Held, known: Sequence[NodeRecord]) -> MemoryFigures | None:
-    """Resident memory counts pages that ranks share once for each, so more than there is tells nothing."""
+    """Return the use of memory; None if it is not known of a node, or exceeds the limit. Resident memory counts pages
+    that ranks share once for each rank, so a sum above the limit is not meaningful."""
     rows = [(each.use.memory, each.header.memory or 0, each.header.node_rank) for each in known]
     found = [(memory, limit, node) for memory, limit, node in rows if memory is not None]
     if len(found) < len(known):
@@ -223,6 +235,6 @@ def _share_hosts(known: Sequence[NodeRecord]) -> bool:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None where one is missing, or there is none."""
+    """Return the mean of the values; None if one of them is missing or negative, or there are none."""
     numbers = [value for value in values if value is not None and value >= 0.0]
     return sum(numbers) / len(numbers) if numbers and len(numbers) == len(values) else None

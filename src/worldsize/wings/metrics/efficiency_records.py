@@ -1,5 +1,6 @@
-"""Reads what a run's efficiency is worked out from: of each node's samples the first and the last line, of the head's
-events one, of what ranks have logged the first lines. How large the files are does not matter."""
+"""The reader for the data of a run's efficiency: of each node's samples the first and the last line, of the head's
+events one, and of the values that ranks have logged the first lines. The cost does not depend on the size of the files.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from worldsize.wings.metrics.efficiency import Efficiency, Held, NodeRecord, Tim
 from worldsize.wings.metrics.run_files import rank_files, read_ends
 
 _END = 16 << 10
-"""Bytes at each end of a file of samples that are read: a line about 64 GPUs has room."""
+"""The bytes that are read at each end of a file of samples: enough for a line about 64 GPUs."""
 
 _LOGGED = 8 << 10
 
 
 def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool) -> Efficiency | None:
-    """Return the figures of the attempt of `paths`; None where nothing is to be said. Never raises for what its files
-    hold."""
+    """Return the figures of the attempt of `paths`; None if there is nothing to report. Never raises because of the
+    content of the files."""
     if status.started is None or status.ended is None:
         return None
     held = Held(len(plan.nodes), None if is_local else plan.gpus, is_local)
@@ -34,7 +35,8 @@ def read_efficiency(paths: RunPaths, plan: Plan, status: Status, is_local: bool)
 
 
 def _read_node(path: str, node_rank: int) -> NodeRecord | None:
-    """None where the node's agent could not write both ends, or one is too long."""
+    """Return the record of a node; None if its agent could not write the first and last line, or one of them is too
+    long."""
     head, tail = read_ends(path, _END)
     first, end, _ = head.partition(b"\n")
     if not end or not tail.endswith(b"\n"):
@@ -46,7 +48,8 @@ def _read_node(path: str, node_rank: int) -> NodeRecord | None:
 
 
 def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
-    """When the lowest rank that has logged did so at its first step, and at another one; None without two."""
+    """Return the times at which the lowest rank that has logged did so at its first step and at another one; None
+    without two steps."""
     files = next(iter(rank_files([paths]).values()), [])
     lines = [line for _, path in files for line in read_ends(path, _LOGGED)[0].split(b"\n")[:-1]]
     steps = [step for step in map(_step, lines) if step is not None]
@@ -55,7 +58,7 @@ def _read_first_steps(paths: RunPaths) -> tuple[float, float] | None:
 
 
 def _step(line: bytes) -> tuple[float, float] | None:
-    """Return the step and the time of a logged line; None where it has no step, or is damaged."""
+    """Return the step and the time of a logged line; None if it has no step, or is damaged."""
     try:
         found: Any = json.loads(line)
         step, time = found["step"], found["time"]

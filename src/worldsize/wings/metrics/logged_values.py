@@ -1,6 +1,7 @@
-"""What ranks have logged with `worldsize.log`, read from the `attempt-N/metrics/rank-NNNNN.jsonl` of all attempts.
+"""The reader for the values that ranks have logged with `worldsize.log`, in the `attempt-N/metrics/rank-NNNNN.jsonl` of
+all attempts.
 
-Lines that are cut off, or not what `worldsize.log` writes, are left out, and so are values that are no numbers.
+Lines that are cut off, or not in the format of `worldsize.log`, are left out, and so are values that are no numbers.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from worldsize.wings.metrics.thinning import ThinnedSeries, Value
 from worldsize.wings.metrics.words import age_text, value_text
 
 MAX_BYTES = 1 << 30
-"""Of a longer file only so many bytes, the newest, are read."""
+"""The most bytes that are read of a file; of a longer file, the newest are read."""
 
 MAX_ALL_BYTES = 4 << 30
-"""The most bytes that are read of all files of a run; ranks in their order."""
+"""The most bytes that are read of all files of a run, in the order of the ranks."""
 
 MAX_NAME = 1000
-"""Longer names are left out."""
+"""The most characters of a name; longer names are left out."""
 
 _TAIL = 64 << 10
 _END = 16 << 10
@@ -37,14 +38,14 @@ _WORDS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
 class LoggedLine(msgspec.Struct, gc=False):
-    """One call of `worldsize.log`."""
+    """The line of one call of `worldsize.log`."""
 
     time: float
     values: dict[str, Any]
     step: int | None = None
 
     def numbers(self) -> list[tuple[str, float]]:
-        """Return the names and values; what is not a number is left out."""
+        """Return the names and values. Values that are no numbers and names that are too long are left out."""
         found = [(name, value if type(value) is float else _number(value)) for name, value in self.values.items()]
         return [(name, value) for name, value in found if value is not None and len(name) <= MAX_NAME]
 
@@ -59,15 +60,16 @@ def _number(value: Any) -> float | None:
 
 
 class _Budget:
-    """How many bytes may still be read."""
+    """The number of bytes that may still be read."""
 
     def __init__(self) -> None:
         self.left = MAX_ALL_BYTES
 
 
 def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, every_rank: bool = True) -> list[Series]:
-    """One series for each name and rank, thinned (`thinning.py`); of all ranks, or of `ranks`. Without `every_rank`
-    ranks are left out whose files begin and end with names alone that lower ranks have logged."""
+    """Return one series for each name and rank, thinned (`thinning.py`); of all ranks, or only of `ranks`. Without
+    `every_rank`, a rank is left out if all names at the beginnings and ends of its files have been logged by lower
+    ranks."""
     series: ThinnedSeries[tuple[str, int]] = ThinnedSeries()
     budget = _Budget()
     for rank, files in _files(paths, ranks):
@@ -80,8 +82,8 @@ def read_logged_values(paths: RunPaths, ranks: Collection[int] | None = None, ev
 
 
 def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Iterator[tuple[str, int, Value]]:
-    """Yield every value, as its name, its rank and the fields of a Point, none left out by thinning; in the order of
-    ranks, then of attempts."""
+    """Yield every value as its name, its rank and the fields of a Point. The values are not thinned, and come in the
+    order of ranks, then of attempts."""
     budget = _Budget()
     for rank, files in _files(paths, ranks):
         for name, point in _values(files, budget):
@@ -89,8 +91,8 @@ def iterate_values(paths: RunPaths, ranks: Collection[int] | None = None) -> Ite
 
 
 def read_whole_series(paths: RunPaths, name: str) -> Series | None:
-    """Return the values of this name of the lowest rank that has logged it, none left out by thinning: what is computed
-    of them must not be that of the highest and lowest. None where no rank has."""
+    """Return the values of this name of the lowest rank that has logged it; None if no rank has. The values are not
+    thinned, because statistics of thinned values would be those of the highest and lowest ones."""
     points: list[Point] = []
     whose: int | None = None
     for found, rank, value in iterate_values(paths):
@@ -143,14 +145,14 @@ def _is_sound(line: LoggedLine) -> bool:
 
 
 def newest_names(paths: RunPaths) -> list[str]:
-    """The names at the beginnings and ends of the files of the lowest ranks."""
+    """Return the names at the beginnings and ends of the files of the lowest ranks, sorted."""
     files = islice(rank_files(all_attempts(paths)).values(), _NAMED_RANKS)
     return sorted(set().union(*map(_names_at_ends, files)))
 
 
 def progress_text(paths: RunPaths, now: float | None = None) -> str:
-    """ "step 1200, loss 0.32, 12 s ago" of the latest values of the lowest rank that has logged some in the attempt of
-    `paths`; "" without any. Reads the end of one file, or of few."""
+    """Return the latest values of the lowest rank that has logged any in the attempt of `paths`, such as "step 1200,
+    loss 0.32, 12 s ago"; "" without any. Only the ends of one or a few files are read."""
     for [(_, path)] in islice(rank_files([paths]).values(), _NAMED_RANKS):
         lines = _parse_lines(read_tail(path, _TAIL))
         if lines:
@@ -159,7 +161,7 @@ def progress_text(paths: RunPaths, now: float | None = None) -> str:
 
 
 def _latest_text(lines: list[LoggedLine], now: float) -> str:
-    """Return the values of all calls at the newest step: a script may log one in each."""
+    """Return the values of all calls at the newest step as text: a script may log them in several calls."""
     newest = lines[-1]
     values: dict[str, float] = {}
     for line in lines:

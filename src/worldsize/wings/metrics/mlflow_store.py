@@ -1,8 +1,9 @@
-"""What a run's scripts have logged with MLflow: the file store in its run directory's `mlruns`, read without MLflow. Of
-a run whose nodes have no run directory in common it is in `outputs/mlruns`, once the outputs have been fetched.
+"""The reader for the values that a run's scripts have logged with MLflow. It reads the file store in the run
+directory's `mlruns` without MLflow. If the nodes of a run share no run directory, the store is in `outputs/mlruns`,
+once the outputs have been fetched.
 
-Anybody's scripts write it, so nothing in it is trusted: links are not followed, only regular files are read, and of
-everything there is a most. What cannot be understood is left out; nothing raises.
+Any user's scripts may write the store, so nothing in it is trusted: links are not followed, only regular files are
+read, and all quantities are limited. Data that cannot be understood is left out, and nothing raises.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from worldsize.wings.metrics.run_files import all_attempts
 from worldsize.wings.metrics.series import Point, Series
 
 MOST_EXPERIMENTS, MOST_RUNS, MOST_FILES = 100, 1000, 5000
-"""Of a store; of all its experiments; metrics, and parameters, of all its runs."""
+"""The most experiments of a store; the most runs of all its experiments; the most metrics, and the most parameters, of
+all its runs."""
 
 MOST_BYTES = 2 << 20
-"""Of one metric's file, its end: about 60,000 points, the newest."""
+"""The most bytes that are read at the end of one metric's file: about 60,000 points, the newest."""
 
 MOST_BYTES_OF_ALL = 256 << 20
 _DEEPEST, _LONGEST_NAME, _LONGEST_VALUE, _META_BYTES = 8, 256, 8000, 1 << 16
@@ -38,8 +40,8 @@ class _StoredRun(NamedTuple):
 
 
 def read_mlflow(paths: RunPaths) -> list[Series]:
-    """Return the metrics of all MLflow runs, in the order of their names. Of a long one the newest points. An attempt's
-    points begin where the attempt has opened the MLflow run."""
+    """Return the metrics of all MLflow runs, sorted by their names. Of a long metric, the newest points are returned.
+    The points of an attempt begin at the time when the attempt opened the MLflow run."""
     found, left = [], MOST_BYTES_OF_ALL
     for run, place in _places(paths).items():
         starts = _attempt_starts(paths, run.run_id)
@@ -47,7 +49,7 @@ def read_mlflow(paths: RunPaths) -> list[Series]:
             most = min(MOST_BYTES, left)
             data = read_tail(path, most)
             left -= len(data)
-            lines = data.split(b"\n")[1 if len(data) == most else 0 :]  # the first of a piece is cut
+            lines = data.split(b"\n")[1 if len(data) == most else 0 :]  # the first line of a partial file is cut
             points = sorted(_points(lines, starts), key=lambda point: (point.attempt, point.time))
             if points:
                 found.append(Series(name, "mlflow", None, tuple(points), place))
@@ -61,7 +63,7 @@ def _order(series: Series) -> tuple[str, str]:
 
 
 def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
-    """Return the parameters of each MLflow run that has any, by the run's name, as `Series.place` has it."""
+    """Return the parameters of each MLflow run that has any, by the run's name as in `Series.place`."""
     found, left = {}, MOST_FILES
     for run, place in _places(paths).items():
         values = {}
@@ -76,7 +78,8 @@ def read_parameters(paths: RunPaths) -> dict[str, dict[str, str]]:
 
 
 def _places(paths: RunPaths) -> dict[_StoredRun, str]:
-    """Return the MLflow runs and what each is called: runs of equal names by the beginning of their ids, too."""
+    """Return the MLflow runs with their labels. Runs with equal names have the beginning of their ids in the label,
+    too."""
     outputs = [] if os.path.islink(paths.outputs) else [os.path.join(paths.outputs, "mlruns")]
     runs = [run for place in (paths.mlruns, *outputs) for run in _stored_runs(place)]
     counts = Counter(run.name for run in runs)
@@ -84,7 +87,7 @@ def _places(paths: RunPaths) -> dict[_StoredRun, str]:
 
 
 def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
-    """Yield the runs that nobody has deleted."""
+    """Yield the runs that have not been deleted."""
     if os.path.islink(mlruns):
         return
     left = MOST_RUNS
@@ -103,7 +106,7 @@ def _stored_runs(mlruns: str) -> Iterator[_StoredRun]:
 
 
 def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
-    path = os.path.join(entry.path, "meta.yaml")  # a disk that was full may have left it empty
+    path = os.path.join(entry.path, "meta.yaml")  # a full disk may have left it empty
     if not os.path.isfile(path) or "\nlifecycle_stage: deleted" in _text(path, _META_BYTES):
         return None
     name = _text(os.path.join(entry.path, "tags", "mlflow.runName"), 4 * _LONGEST_NAME)
@@ -111,14 +114,14 @@ def _stored_run(entry: os.DirEntry[str]) -> _StoredRun | None:
 
 
 def _text(path: str, most: int) -> str:
-    """Return the beginning of a file; empty where it, or the directory that it is in, is a link."""
+    """Return the beginning of a file; "" if the file, or its directory, is a link."""
     if os.path.islink(path) or os.path.islink(os.path.dirname(path)):
         return ""
     return read_if_possible(path, most).decode("utf-8", "replace")
 
 
 def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the files below a directory by their names in MLflow, in which `/` tells groups apart."""
+    """Yield the files below a directory, each with its name in MLflow, in which `/` separates groups, and its path."""
     if depth >= _DEEPEST or (depth == 0 and os.path.islink(folder)):
         return
     for entry in _entries(folder, MOST_FILES):
@@ -129,7 +132,7 @@ def _files(folder: str, name: str = "", depth: int = 0) -> Iterator[tuple[str, s
 
 
 def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
-    """Return the first entries of a directory, in the order of their names; none where it cannot be read."""
+    """Return at most `most` entries of a directory, sorted by name; an empty list if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             found = list(itertools.islice(entries, most))
@@ -146,7 +149,7 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _printable(name: str) -> str:
-    """Return a name of a file as text, with what is no UTF-8 replaced."""
+    """Return the name of a file as text, with bytes that are not UTF-8 replaced."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
@@ -169,7 +172,8 @@ def _attempt_at(time: float, starts: list[tuple[float, int]]) -> int:
 
 
 def _attempt_starts(paths: RunPaths, run_id: str) -> list[tuple[float, int]]:
-    """When each attempt has opened this MLflow run, by time; a rank writes that down (`claim` in its `place.py`)."""
+    """Return the time at which each attempt opened this MLflow run, with the attempt's number, sorted by time. A rank
+    records this time (`claim` in its `place.py`)."""
     starts = []
     for each in all_attempts(paths):
         for name in (f"{_CLAIM}{run_id}-{each.attempt}", f"{_CLAIM}{run_id}-0"):

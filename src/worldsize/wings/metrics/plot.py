@@ -1,4 +1,4 @@
-"""A picture of series: a chart for each name, with a line for each run and rank."""
+"""A picture of series, with a chart for each name and a line for each run and rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMATS = ("png", "svg")
 
 
 def picture_format(path: str) -> str:
-    """UsageError for a name that does not end with .png or .svg."""
+    """Return the format by the extension of the file name, "png" or "svg". Raise UsageError for another extension."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
         raise UsageError(f"{path[:60]!r}: its name must end with .png or .svg", "--plot", "such as --plot loss.png")
@@ -25,7 +25,8 @@ def picture_format(path: str) -> str:
 
 
 def write_picture(path: str, runs: Sequence[RunValues]) -> int:
-    """Write the picture; return how many names had no place in it. ConfigError without matplotlib; StorageError."""
+    """Write the picture; return the number of names that do not fit into it. Raise ConfigError without matplotlib,
+    UsageError for another extension than .png or .svg, and StorageError if the file cannot be written."""
     format = picture_format(path)
     pictures = provider("pictures")
     charts = make_charts(runs, pictures)
@@ -39,7 +40,7 @@ def write_picture(path: str, runs: Sequence[RunValues]) -> int:
 
 
 def make_charts(runs: Sequence[RunValues], pictures: Any) -> list[Any]:
-    """Return a Chart for each name, over steps; over seconds where a value has no step."""
+    """Return a Chart for each name, over steps, or over seconds if a value has no step."""
     names = labels(runs, with_ranks=False)
     lines: dict[str, list[tuple[str, Series]]] = {}
     for run in runs:

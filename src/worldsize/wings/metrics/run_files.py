@@ -1,6 +1,6 @@
-"""The files of a run that hold values and samples: which there are, and their whole lines.
+"""The files of a run that contain values and samples, and their whole lines.
 
-They may be another user's, or damaged: what is no regular file is left out, and how much is read has a limit.
+The files may be another user's, or damaged. So only regular files are read, and the amount that is read is limited.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from worldsize.common.numbers import parse_digits
 from worldsize.plan.run_paths import RunPaths
 
 MAX_ATTEMPTS = 1000
-"""The newest attempts of a run that are read."""
+"""The most attempts of a run that are read, the newest ones."""
 
 MAX_LINE = 1 << 20
-"""Bytes of a line above which it is left out."""
+"""The most bytes of a line; longer lines are left out."""
 
 _MAX_ENTRIES = 200_000
 _BLOCK = 1 << 20
 
 
 def all_attempts(paths: RunPaths) -> list[RunPaths]:
-    """Return the paths of every attempt that has a directory, oldest first."""
+    """Return the paths of every attempt that has a directory, oldest first; of very many, only the newest
+    MAX_ATTEMPTS."""
     numbers = _numbered_names(paths.root, "attempt-", "")
     return [RunPaths(paths.root, number) for number in sorted(numbers)[-MAX_ATTEMPTS:]]
 
 
 def rank_files(attempts: Sequence[RunPaths]) -> dict[int, list[tuple[int, str]]]:
-    """For each rank that has logged values, ascending, the numbers of the attempts and the files."""
+    """Return the files of each rank that has logged values, each with the number of its attempt. The ranks are
+    ascending."""
     found: dict[int, list[tuple[int, str]]] = {}
     for attempt in attempts:
         for rank in _numbered_names(attempt.metrics_dir, "rank-", ".jsonl"):
@@ -58,7 +60,7 @@ def _has_ends(name: str, before: str, after: str) -> bool:
 
 
 def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
-    """Return the first `most` bytes and the last ones; nothing where the file cannot be read."""
+    """Return the first and the last `most` bytes of a file; both empty if the file cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
             head = file.read(most)
@@ -69,15 +71,15 @@ def read_ends(path: str, most: int) -> tuple[bytes, bytes]:
 
 
 def whole_lines(path: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of the file that end with a newline, many in each piece. Of a file with more than `most` bytes
-    only its last ones are read. Nothing where it cannot be read."""
+    """Yield the lines of the file that end with a newline, in pieces of many lines. Of a file with more than `most`
+    bytes, only the last `most` bytes are read. Yield nothing if the file cannot be read."""
     try:
         with open(open_regular_file(path), "rb", buffering=0) as file:
             skipped = max(0, os.fstat(file.fileno()).st_size - most)
             file.seek(skipped)
             yield from _whole_pieces(file, most, skipped > 0)
     except OSError:
-        return  # removed meanwhile, or not readable for this user: the others' values are still shown
+        return  # removed meanwhile, or not readable for this user: other files are still read
 
 
 def _whole_pieces(file: object, most: int, within_line: bool) -> Iterator[bytes]:

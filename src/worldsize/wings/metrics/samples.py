@@ -1,6 +1,6 @@
-"""What the agents have sampled, read from the `attempt-N/samples/node-NNNN.jsonl` of one attempt.
+"""The reader for the agents' samples in the `attempt-N/samples/node-NNNN.jsonl` of one attempt.
 
-Lines that are cut off, or no samples, are left out; so is a sample that is not newer than the one before it.
+Lines that are cut off, or are no samples, are left out. So is a sample that is not newer than the one before it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from worldsize.wings.metrics.agent.records import NodeSample, NodeUse, SamplesHe
 from worldsize.wings.metrics.run_files import whole_lines
 
 MAX_BYTES = 256 << 20
-"""Of a longer file only so many bytes, the newest, are read: without its header nothing of it is."""
+"""The most bytes that are read of a file. Of a longer file, only the newest bytes are read: without the header, nothing
+of it is used."""
 
 MAX_SAMPLES = 2000
-"""The most samples of a node. Of more, evenly spaced ones are kept: their counters miss nothing by it."""
+"""The most samples of a node. Of more, evenly spaced ones are kept. Their counters are cumulative, so nothing is
+lost."""
 
 _MAX_LINES = 1 << 20
 
 _LONG_NUMBER = re.compile(rb"\d{19}")
-"""May be a number that overflows in calculations."""
+"""The pattern of a number that may overflow in calculations."""
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
 class NodeSamples(NamedTuple):
-    """The samples of one node in one attempt, in the order of time. `use`: None until the attempt has ended, and where
+    """The samples of one node in one attempt, in the order of time. `use` is None until the attempt has ended, and if
     its agent could not write it."""
 
     header: SamplesHeader
@@ -39,7 +41,7 @@ class NodeSamples(NamedTuple):
 
 
 class SampleLine(msgspec.Struct):
-    """A line as agents write it; what else stands for a sample is read more slowly."""
+    """The line of a sample in the format that agents write. Other forms of a sample are parsed more slowly."""
 
     sample: NodeSample
 
@@ -48,8 +50,7 @@ _DECODER = msgspec.json.Decoder(SampleLine)
 
 
 def read_node_samples(paths: RunPaths, node_rank: int, most: int = MAX_SAMPLES) -> NodeSamples | None:
-    """Return the samples of one node in the attempt of `paths`, at most so many; None where there are none that can be
-    understood."""
+    """Return at most `most` samples of one node in the attempt of `paths`; None if there is no valid header."""
     header: SamplesHeader | None = None
     use: NodeUse | None = None
     lines: list[bytes] = []
@@ -72,7 +73,7 @@ def _record(kind: type[Record], line: bytes) -> Record | None:
 
 
 def _chosen(lines: Sequence[bytes], most: int) -> list[NodeSample]:
-    """Return the samples of lines that are evenly spaced, with the first and the last."""
+    """Return the samples of at most `most` evenly spaced lines, including the first and the last."""
     chosen: Iterable[int] = range(len(lines))
     if len(lines) > most:
         chosen = sorted({round(at * (len(lines) - 1) / (most - 1)) for at in range(most)})
@@ -85,7 +86,7 @@ def _sample(line: bytes) -> NodeSample | None:
         try:
             return _DECODER.decode(line).sample
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass  # an object, or with values that a newer release has added
+            pass  # an object, or a line with values that a newer release has added
     return _record(NodeSample, line)
 
 

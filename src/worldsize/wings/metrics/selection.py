@@ -1,4 +1,4 @@
-"""The runs and the series that a command line names, and what a table says of each series."""
+"""The runs and the series that a command line names, and the summary of each series for a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worldsize.wings.metrics.series import Point, Series, current_points
 
 
 class ChosenRun(NamedTuple):
-    """A run, or an element of an array with its `inputs` that vary."""
+    """A run, or an element of an array with those of its `inputs` that vary."""
 
     run: Run
     inputs: Mapping[str, Any]
@@ -29,8 +29,8 @@ class ChosenRun(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A series, without what a later attempt has repeated. `lowest`, `highest`: the first of them; None where every
-    value is NaN."""
+    """The summary of a series, without the points that a later attempt has repeated. `lowest` and `highest` are the
+    first points with these values; None if every value is NaN."""
 
     series: Series
     last: Point
@@ -40,8 +40,10 @@ class Summary(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """names  patterns, any of which a name matches; none: every name
-    ranks     as `--rank` has them; None: of each name the lowest rank that has logged it
+    """The values that are wanted.
+
+    names  patterns, any of which a name matches; empty: every name
+    ranks  as in `--rank`; None: for each name the lowest rank that has logged it
     """
 
     names: Sequence[str] = ()
@@ -49,7 +51,8 @@ class Wanted(NamedTuple):
 
 
 class RunValues(NamedTuple):
-    """What of a run is shown, the names of all that was read, and the ranks that have called worldsize.log."""
+    """The values of a run that are shown, the names of all values that were read, and the ranks that have called
+    worldsize.log."""
 
     chosen: ChosenRun
     summaries: tuple[Summary, ...]
@@ -58,7 +61,7 @@ class RunValues(NamedTuple):
 
 
 def runs_of(found: Run | RunArray) -> list[ChosenRun]:
-    """Return the run, or all elements of the array. NotFound where the directory is gone."""
+    """Return the run, or all elements of the array. Raise NotFound if the directory has been deleted."""
     if not os.path.isdir(found.paths.root):
         raise NotFound("its run directory was deleted", found.paths.root)
     if isinstance(found, Run):
@@ -67,7 +70,8 @@ def runs_of(found: Run | RunArray) -> list[ChosenRun]:
 
 
 def read_values(chosen: ChosenRun, wanted: Wanted) -> RunValues:
-    """What the run has logged, and of it what is wanted. UsageError for ranks that it does not have."""
+    """Read what the run has logged, and return the wanted part. Raise UsageError if the run does not have a wanted
+    rank."""
     run = chosen.run
     logged = logged_ranks(run)
     ranks = None if wanted.ranks is None else wanted_ranks(run, wanted.ranks, logged)
@@ -91,7 +95,7 @@ def is_wanted_name(name: str, patterns: Sequence[str]) -> bool:
 
 
 def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] | None:
-    """Return the ranks of `--rank`; None for all. UsageError for one that the run does not have."""
+    """Return the ranks of `--rank`; None for all. Raise UsageError for a rank that the run does not have."""
     if spec == "all":
         return None
     count = run.plan.world_size if run.has_plan() else max(logged, default=0) + 1
@@ -99,7 +103,8 @@ def wanted_ranks(run: Run, spec: str, logged: Sequence[int]) -> Collection[int] 
 
 
 def _of_lowest_rank(series: Sequence[Series]) -> list[Series]:
-    """Of each name and source the series of the lowest rank, all its places, and those of which no rank is known."""
+    """Return, for each name and source, the series of the lowest rank, at all places, and the series without a known
+    rank."""
     lowest: dict[tuple[str, str], int] = {}
     for each in series:
         if each.rank is not None:
@@ -121,8 +126,8 @@ def _value(point: Point) -> float:
 
 
 def labels(runs: Sequence[RunValues], with_ranks: bool = True) -> dict[tuple[str, str, str, int | None], str]:
-    """What each series, by its `series_key`, is called beside others: its name, and behind it what tells it apart where
-    one run has several of that name."""
+    """Return the label of each series, by its `series_key`. The label is its name, followed by its source and rank if
+    one run has several series of that name."""
     series = [[summary.series for summary in each.summaries] for each in runs]
     sources = _ambiguous(series, lambda one: one.name, source_text)
     ranks = _ambiguous(series, _name_and_source, lambda one: str(one.rank)) if with_ranks else set()
@@ -142,7 +147,7 @@ def _name_and_source(series: Series) -> str:
 def _ambiguous(
     runs: Sequence[Sequence[Series]], name: Callable[[Series], str], text: Callable[[Series], str]
 ) -> set[str]:
-    """Return the names of which one run has series with different texts."""
+    """Return the names for which one run has several series with different texts."""
     found: set[str] = set()
     for series in runs:
         first: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Values that a run's scripts have logged, whichever way they did: the names, the steps, the times."""
+"""Values that a run's scripts have logged by any means, with their names, steps and times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class Point(NamedTuple):
-    """One value. `step` is the script's own count, None where it gave none; `time` is in Unix seconds; `value` may be
+    """A logged value. `step` is the script's own count, None if it gave none. `time` is in Unix seconds. `value` may be
     NaN or infinite."""
 
     step: int | None
@@ -19,8 +19,9 @@ class Series(NamedTuple):
     """The values of one name, of all attempts, in the order of attempts and then of time.
 
     source  "log" (worldsize.log), "tensorboard" or "mlflow"
-    rank    whose it is; None where the source does not say
-    place   tells equal names of one source apart: the directory of the TensorBoard file, the name of the MLflow run
+    rank    the rank that logged the values; None if the source does not contain it
+    place   distinguishes equal names of one source: the directory of the TensorBoard file, or the name of the MLflow
+            run
     """
 
     name: str
@@ -31,8 +32,8 @@ class Series(NamedTuple):
 
 
 def current_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """Return the points that count: an attempt that goes on from a checkpoint repeats steps, and what the attempts
-    before it have logged from its first step on is left out. Points without a step all count."""
+    """Return the points that count. An attempt that continues from a checkpoint repeats steps, so the points that
+    earlier attempts have logged from its first step on are left out. Points without a step all count."""
     kept: list[Point] = []
     first: float = float("inf")
     attempt = points[-1].attempt if points else 0

@@ -1,4 +1,4 @@
-"""What `worldsize metrics` prints for people."""
+"""The output of `worldsize metrics` for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _UNKNOWN = "-"
 
 
 def values_table(values: RunValues, now: float) -> list[str]:
-    """Return a row for each series of one run, and below them where a value was NaN for the first time."""
+    """Return a row for each series of one run, followed by a sentence for each series with a NaN value about the first
+    one."""
     headers = ["NAME", "LAST", "STEP", "LOWEST", "HIGHEST", "RANK", "SOURCE", "AGE"]
     rows = [_cells(summary, values.ranks, now) for summary in values.summaries]
     if _has_blocks():
@@ -31,13 +32,13 @@ def values_table(values: RunValues, now: float) -> list[str]:
 
 
 def series_row(series: Series) -> tuple[list[str], str]:
-    """Of one series the row without its age; where a value was NaN for the first time, or ""."""
+    """Return the row of one series without its age, and a sentence about the first NaN value, or ""."""
     summary = summarize_series(series)
     return _cells(summary, (), 0.0)[:7], _nan_line(summary) if summary.first_nan else ""
 
 
 def _nan_line(summary: Summary) -> str:
-    """ "loss of rank 0 was nan for the first time at step 50"."""
+    """Return the sentence about the first NaN value, such as "loss of rank 0 was nan for the first time at step 50"."""
     series, first = summary.series, summary.first_nan
     who = shortened(series.name) + ("" if series.rank is None else f" of rank {series.rank}")
     step = "" if first is None or first.step is None else f" at step {first.step}"
@@ -63,8 +64,8 @@ def _point_text(point: Point | None) -> str:
 
 
 def runs_table(runs: Sequence[RunValues], which: str) -> list[str]:
-    """One value of each series of several runs: a column for each of few runs; a row for each of many, and of an
-    array's elements with their inputs."""
+    """Return a table with one value of each series of several runs. A few runs are columns. Many runs, and the elements
+    of an array with their inputs, are rows."""
     names = labels(runs)
     columns = list(dict.fromkeys(names[series_key(each.series)] for run in runs for each in run.summaries))
     shown = [{names[series_key(each.series)]: _chosen_text(each, which) for each in run.summaries} for run in runs]
@@ -95,7 +96,8 @@ def _chosen_text(summary: Summary, which: str) -> str:
 
 
 def used_tables(nodes: Sequence[NodeFigures]) -> list[str]:
-    """What the nodes of one run have used, then their GPUs, then their ranks; an empty line between."""
+    """Return a table of what the nodes of one run have used, then one of their GPUs, then one of their ranks, separated
+    by empty lines."""
     gpus = [[str(node.node_rank), *_gpu_cells(node, at)] for node in nodes for at in range(len(node.gpus))]
     ranks = [_rank_cells(node, at) for node in nodes for at in range(len(node.ranks))]
     ranks.sort(key=lambda row: int(row[0]))

@@ -1,4 +1,4 @@
-"""Long series in bounded memory: of neighbouring values those stay that a table and a picture show.
+"""Long series in bounded memory. Of neighbouring values, only those are kept that a table and a picture show.
 
 A run can log billions of values, and a picture has a thousand columns.
 """
@@ -24,15 +24,18 @@ _LEAST = 16
 _LOOK_EVERY = 1 << 15
 
 Value = tuple["int | None", float, float, int]
-"""The fields of a Point."""
+"""A value with the fields of a Point: step, time, value, attempt."""
 
 Key = TypeVar("Key")
 
 
 class ThinnedPoints:
-    """Values as they come, all of them up to `most`. Of more, equally long stretches keep two each, their lowest and
-    their highest, and the first that is NaN; the very first and the last value are always kept. So no peak is lost,
-    none is moved, and early values are kept as densely as late ones."""
+    """A list of values that keeps all of them up to `most`.
+
+    If there are more, the values are divided into stretches of equal length. Each stretch keeps its lowest value, its
+    highest value, and its first NaN. The very first and the last value are always kept. So no peak is lost or moved,
+    and early values are kept as densely as late ones.
+    """
 
     __slots__ = ("_count", "_first", "_kept", "_last", "_most", "_stretch", "_width")
 
@@ -63,19 +66,19 @@ class ThinnedPoints:
             self._stretch = extremes(self._stretch)
 
     def keep_at_most(self, most: int) -> None:
-        """Keep less, from now on."""
+        """Reduce the number of values that are kept, now and from now on."""
         self._most = max(most, _FEWEST)
         while len(self._kept) > self._most:
             self._halve()
 
     def _halve(self) -> None:
-        # Two stretches, each of which has kept two values, become one; single values become stretches of four.
+        # Two stretches, each with two kept values, become one; single values become stretches of four.
         self._width = 4 if self._width == 1 else 2 * self._width
         kept = self._kept
         self._kept = [each for at in range(0, len(kept), 4) for each in extremes(kept[at : at + 4])]
 
     def values(self) -> list[Value]:
-        """What is kept, in the order in which it came."""
+        """Return the values that are kept, in the order in which they were added."""
         if self._first is None or self._last is None:
             return []
         found = [*self._kept, *extremes(self._stretch)]
@@ -87,8 +90,8 @@ class ThinnedPoints:
 
 
 def extremes(values: Sequence[Value]) -> list[Value]:
-    """Return the lowest, the highest and the first value that is NaN, in their order; of equal ones the first is the
-    lowest and the last the highest."""
+    """Return the lowest value, the highest value and the first NaN, in their order. Of equal values, the first is the
+    lowest and the last is the highest. Return all values if there are two or fewer."""
     if len(values) <= 2:
         return list(values)
     numbers = [at for at, value in enumerate(values) if not math.isnan(value[2])]
@@ -102,7 +105,7 @@ def extremes(values: Sequence[Value]) -> list[Value]:
 
 
 class ThinnedSeries(Generic[Key]):
-    """Series by their keys, in the order in which they began; those beyond `most_series` are left out."""
+    """Thinned series by their keys, in the order in which they began. Series beyond `most_series` are left out."""
 
     def __init__(
         self, most_points: int = MAX_POINTS, most_total: int = MAX_TOTAL, most_series: int = MAX_SERIES
@@ -125,7 +128,7 @@ class ThinnedSeries(Generic[Key]):
             self._shrink()
 
     def _shrink(self) -> None:
-        """Keep less of each series while there is too much of all together."""
+        """Reduce the number of values that each series keeps while all series together have too many."""
         while sum(map(len, self._series.values())) > self._most_total and self._most > _LEAST:
             self._most //= 2
             for points in self._series.values():
@@ -135,7 +138,7 @@ class ThinnedSeries(Generic[Key]):
         return set(self._series)
 
     def items(self) -> Iterator[tuple[Key, list[Value]]]:
-        """Yield the values of each."""
+        """Yield the key and the values of each series."""
         self._shrink()
         for key, points in self._series.items():
             yield key, points.values()

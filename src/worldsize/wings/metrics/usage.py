@@ -1,4 +1,4 @@
-"""What nodes, GPUs and ranks have used, as figures over an attempt, or over what of it has passed."""
+"""The figures of what nodes, GPUs and ranks have used, over an attempt, or over the part of it that has passed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from worldsize.wings.metrics.run_files import sampled_nodes
 from worldsize.wings.metrics.samples import NodeSamples, read_node_samples
 
 _SAMPLES = 200
-"""So many of a node are enough for means and for what its agent has not reckoned yet."""
+"""The number of samples of a node that are enough for means, and for figures that its agent has not computed yet."""
 
 
 class GpuFigures(NamedTuple):
-    """`busy`: the mean share of time; `memory`: the highest, in bytes; `power`: the mean, in watts."""
+    """The figures of a GPU: `busy` is the mean share of time, `memory` the maximum in bytes, `power` the mean in
+    watts."""
 
     gpu: int
     model: str
@@ -27,7 +28,8 @@ class GpuFigures(NamedTuple):
 
 
 class RankFigures(NamedTuple):
-    """`cpus`: how many were busy in the mean; `memory`: the highest, in bytes; `read`, `written`: bytes, all in all."""
+    """The figures of a rank: `cpus` is the mean number of busy CPUs, `memory` the maximum in bytes, `read` and
+    `written` are the total bytes."""
 
     rank: int
     cpus: float | None
@@ -37,10 +39,12 @@ class RankFigures(NamedTuple):
 
 
 class NodeFigures(NamedTuple):
-    """seconds  how long the ranks have been sampled
-    cpus        how many of `cores` were busy in the mean
-    memory      the highest of all ranks together, in bytes
-    received, sent  bytes per second, in the mean, from the first sample on
+    """The figures of a node.
+
+    seconds         how long the ranks have been sampled
+    cpus            the mean number of busy CPUs, out of `cores`
+    memory          the maximum of all ranks together, in bytes
+    received, sent  the mean bytes per second, from the first sample on
     """
 
     node_rank: int
@@ -64,7 +68,8 @@ def run_figures(paths: RunPaths) -> list[NodeFigures]:
 
 
 def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
-    """What the node's agent has reckoned at the end; before it, what its samples tell."""
+    """Return the figures of a node: those that its agent has computed at the end, or before the end those of its
+    samples."""
     header, samples = node.header, node.samples
     use = node.use or _use_until_now(node)
     counted = samples[-1].time - samples[0].time if samples else 0.0
@@ -77,7 +82,7 @@ def node_figures(node_rank: int, node: NodeSamples) -> NodeFigures:
 
 
 def _use_until_now(node: NodeSamples) -> NodeUse:
-    """What the agent will write at the end, as far as its samples tell."""
+    """Return the use that the agent will write at the end, as far as it follows from the samples."""
     totals, seconds = UseTotals(node.header.memory), 0.0
     for sample in node.samples:
         seconds = sample.time - node.header.time
@@ -97,7 +102,8 @@ def _gpu_figures(gpus: Sequence[GpuFacts], use: NodeUse) -> tuple[GpuFigures, ..
 
 
 def _rank_figures(samples: Sequence[NodeSample], begun: float) -> tuple[RankFigures, ...]:
-    """Of each rank its last sample, and its highest memory: a rank that ended early has none in later ones."""
+    """Return the figures of each rank, from its last sample and its highest memory: a rank that ended early has no
+    memory in later samples."""
     last: dict[int, tuple[float, RankSample]] = {}
     highest: dict[int, int] = {}
     for sample in samples:

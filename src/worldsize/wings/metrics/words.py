@@ -1,4 +1,4 @@
-"""Numbers, ages and series as a person reads them."""
+"""Numbers, ages and series in a form for people."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LONGEST = 48
 
 
 def value_text(value: float) -> str:
-    """Four digits, or a whole number with all of its digits."""
+    """Return a number with four significant digits, or a whole number with all of its digits."""
     if math.isfinite(value) and value == int(value) and abs(value) < _WHOLE_BELOW:
         return str(int(value))
     return f"{value:.4g}"
 
 
 def shortened(text: str) -> str:
-    """Return a name in at most 48 characters."""
+    """Return a name, shortened to at most 48 characters."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def age_text(seconds: float) -> str:
-    """ "12 s ago". Clocks of nodes differ: what is to come is now."""
+    """Return an age such as "12 s ago". Clocks of nodes differ, so a time in the future counts as now."""
     return duration_text(max(seconds, 0.0)) + " ago"
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """Return the course of the values in `width` characters, each the mean of its part; NaN and infinities are left
-    out, and a part without others is blank."""
+    """Return the course of the values in at most `width` characters, each for the mean of its part. NaN and infinities
+    are left out, and a part without other values is blank. Return "" if there are no other values at all."""
     size = min(width, len(values))
     parts = [values[len(values) * at // size : len(values) * (at + 1) // size] for at in range(size)]
     means = [_mean([value for value in part if math.isfinite(value)]) for part in parts]
@@ -44,7 +44,7 @@ def sparkline(values: Sequence[float], width: int = 16) -> str:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """Half of the mean, so that no difference of two overflows."""
+    """Return half of the mean, so that no difference of two means overflows; None without values."""
     return sum(value / len(values) / 2 for value in values) if values else None
 
 

@@ -1,4 +1,4 @@
-"""`type: mpi`: ranks that mpirun starts, or that find what it would have told them."""
+"""The distribution `type: mpi`: ranks that mpirun starts, or that find the variables that it would have set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _LAUNCHER = (
 
 @ignore_unknown_keywords
 class MpiDistribution(NamedTuple):
-    """Ranks started by mpirun where the nodes have Open MPI's, else directly, with the variables that it would set."""
+    """The MPI distribution. If the nodes have Open MPI's mpirun, it starts the ranks. Otherwise they are started
+    directly, with the variables that it would set. `launcher` selects one of these ways, or Slurm's srun."""
 
     process_count_per_instance: int = 1
     launcher: str = "auto"

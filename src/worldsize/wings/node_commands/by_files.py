@@ -1,8 +1,8 @@
-"""A command on nodes, on its way, where nothing connects us with them but a directory that they see too.
+"""A running command on nodes whose only connection to this machine is a directory that both see.
 
-The command is a directory: order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
-tells what happens (`FileTransport` of `agent/transports.py`), and `lease`, which we change every second for as long as
-somebody wants it. The program is started by the agents of a run, or as a job of the compute.
+The command is a directory with order.json and the node program (`NODE_PROGRAM_FILE`), a file for each node in which it
+reports events (`FileTransport` of `agent/transports.py`), and `lease`, which this client changes every second while the
+command is wanted. The program is started by the agents of a run, or as a job of the compute.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from worldsize.wings.node_commands.files import (
 )
 
 PATIENCE = 60.0
-"""Seconds that a node may take to begin, once it should; file systems show new files late."""
+"""Seconds that a node may take to begin once it should; file systems show new files late."""
 
 SILENCE = 20.0
 """Seconds without a sign of life (one comes every second) after which a node is lost."""
 
 LAG = 5.0
-"""Seconds without news of a node that is known to be gone, whose last lines may come later than that is known."""
+"""Seconds without news after which a node that is known to be gone is lost, since its last lines may arrive late."""
 
 _OVERTIME = 6.0
 _RENEW, _RENEW_FIRST = 1.0, 0.25
@@ -48,7 +48,7 @@ _HINT = "does the node see the shared directory, and does it have Python 3.8 or 
 
 
 class CommandJob(Protocol):
-    """What a scheduler executes node programs for. Its functions are those that `FileCommandStream` calls."""
+    """A scheduler's job that executes node programs. `FileCommandStream` calls its methods."""
 
     def start_status(self) -> NodeStartStatus: ...
 
@@ -56,8 +56,9 @@ class CommandJob(Protocol):
 
 
 def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCommandStream:
-    """Execute a command on nodes of a run whose plan has `errands`: its agents find it in the run's directory. `there`
-    gives the nodes' path of one of this machine's. Raises StorageError."""
+    """Execute a command on nodes of a run whose plan has `errands`: its agents find the command in the run's directory.
+    `there` converts a path of this machine into a path of the nodes. Raise StorageError if the command cannot be
+    written."""
     paths = command.paths
     assert paths is not None
     directory = os.path.join(paths.errands, new_command_name())
@@ -68,9 +69,10 @@ def execute_on_run(command: NodeCommand, there: Callable[[str], str]) -> FileCom
 def execute_by_job(
     command: NodeCommand, share: str, there: Callable[[str], str], submit: Callable[[str], CommandJob]
 ) -> FileCommandStream:
-    """On nodes of its own: `submit` is given the command's directory, below `share`, and has a job execute the node
-    program that lies there, with that directory and its number as words, on each node. `there` as above. StorageError,
-    and what `submit` raises."""
+    """Execute a command on nodes of its own. `submit` receives the command's directory, below `share`, and submits a
+    job that executes the node program in this directory on each node, with the directory and the node's number as
+    arguments. `there` is as in `execute_on_run`. Raise StorageError if the command cannot be written. Errors of
+    `submit` are raised as they are."""
     directory = new_command_path(share)
     write_command_directory(directory, command_spec(command, there=there))
     try:
@@ -88,11 +90,11 @@ def _start_status(directory: str, paths: RunPaths, nodes: Sequence[int]) -> Node
 
 
 class NodeFile:
-    """What one node tells, read while it grows.
+    """The file with the reports of one node, which is read while it grows.
 
-    has_begun  it has told something
-    is_over    no more is to be expected: it has told its end, or is taken for lost
-    silence    time in which the file held nothing new; that in which it could not be read counts less
+    has_begun  whether the node has reported an event
+    is_over    whether no more is expected: the node has reported its end, or is considered lost
+    silence    the time in which the file had nothing new; time in which it could not be read counts less
     """
 
     def __init__(self, directory: str, node: int) -> None:
@@ -109,7 +111,7 @@ class NodeFile:
         return self.has_ended or bool(self.lost)
 
     def read_events(self, now: float) -> list[NodeEvent]:
-        """What is new at `now` (monotonic)."""
+        """Return the new events at time `now` (monotonic)."""
         *lines, self._rest = (self._rest + self._read(now)).split(b"\n")
         said = [event for event in map(parse_event, lines) if event is not None]
         self.has_begun = self.has_begun or bool(said)
@@ -117,8 +119,8 @@ class NodeFile:
         return said
 
     def _read(self, now: float) -> bytes:
-        """Return the next bytes, as far as they can be read. Where a file system shows a file's new size before its
-        bytes, there are zeros, which no line has: they are read again."""
+        """Return the next bytes that can be read. If a file system shows a file's new size before its bytes, the bytes
+        are zeros, which no line contains. They are read again later."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 file.seek(self._offset)
@@ -132,11 +134,11 @@ class NodeFile:
 
 
 class FileCommandStream:
-    """`NodeCommandStream` of a command's directory.
+    """The `NodeCommandStream` of a command's directory.
 
-    `status` says how it stands. It is called about every second, in a thread of its own, and may take its time;
-    SubmitAgain: nobody could be asked; another error: why no node will ever be reached. After `release` nothing may run
-    any more, or be started later; it is told whether every node has told its end.
+    `status` returns the state of the nodes. It is called about every second in a thread of its own, and may be slow. It
+    raises SubmitAgain if the state is not known now, and another error if no node will ever be reached. `release`
+    receives whether every node has reported its end. After it, no process may run any more or be started later.
     """
 
     def __init__(
@@ -207,9 +209,9 @@ class FileCommandStream:
         return said
 
     def _losses(self, file: NodeFile, now: float) -> list[NodeEvent]:
-        """Decide whether the node is lost, because it can tell nothing more, however long it is waited for, and return
-        the event that says so. There is none for a node that had not begun when the end was asked for."""
-        refused = self._refused  # which another thread changes
+        """Decide whether the node is lost, that is, can never report more. If so, return the event for that. No event
+        is returned for a node that had not begun when the end was requested."""
+        refused = self._refused  # another thread changes this
         begun = file.has_begun or self._status.begun
         why = self._status.gone.get(file.node, "") or (refused.what if refused else "")
         if not (begun or why):
@@ -236,8 +238,8 @@ class FileCommandStream:
             self._change_lease()
 
     def _change_lease(self) -> None:
-        """Write the lease with its next number; an order to stop stays in it. What cannot be written is written again a
-        second later."""
+        """Write the lease with its next number; an order to stop stays in it. If this fails, the lease is written again
+        a second later."""
         with self._writing:
             self._count += 1
             try:
@@ -257,13 +259,13 @@ class FileCommandStream:
 
 
 def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, stopped_for: float | None) -> bool:
-    """Return whether nothing more is to be expected of a node.
+    """Return whether nothing more is expected of a node.
 
-    has_begun    it has told something
-    should_have  it has, or should have by now
-    is_gone      the compute reports that it is gone, which may arrive before its last lines do
+    has_begun    the node has reported an event
+    should_have  the node has reported, or should have by now
+    is_gone      the compute reports that the node is gone, which may arrive before its last lines do
     silence      seconds without news
-    stopped_for  seconds since the end of the command was asked for; None where it was not
+    stopped_for  seconds since the end of the command was requested; None if it was not
     """
     if stopped_for is not None and (not should_have or stopped_for > GRACE + _OVERTIME):
         return True
@@ -271,7 +273,7 @@ def is_lost(has_begun: bool, should_have: bool, is_gone: bool, silence: float, s
 
 
 def _loss_message(files: Sequence[NodeFile]) -> str:
-    """What became of nodes that never came, each reason once."""
+    """Return the reasons why nodes never began, each reason once with its nodes."""
     reasons: dict[str, list[str]] = {}
     for file in files:
         reasons.setdefault(file.lost, []).append(str(file.node))

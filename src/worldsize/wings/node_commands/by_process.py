@@ -1,5 +1,6 @@
-"""A command on nodes by way of one process here (srun, or the node program itself), which reports on all nodes in the
-lines of `wings.node_commands.agent.run_command`. Its standard input is the lifeline of what it started."""
+"""A running command on nodes by means of one local process (srun, or the node program itself), which reports on all
+nodes in the lines of `wings.node_commands.agent.run_command`. The standard input of the process is the lifeline of the
+processes that it started."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ _BEGINNING = "from __future__ import annotations\n"
 
 
 def program() -> str:
-    """Return the node program's text, which any Python (3.8) on a node can run: with what it imports of worldsize in
-    it."""
+    """Return the text of the node program, which any Python (3.8) on a node can run. It contains the modules of
+    worldsize that it imports."""
 
     def imported_source(found: re.Match[str]) -> str:
         return _source(sys.modules[found[1]]).partition(_BEGINNING)[2]
@@ -63,9 +64,12 @@ def command_spec(
     numbers: Mapping[str, int] | None = None,
     there: Callable[[str], str] = str,
 ) -> dict[str, Any]:
-    """Return the order for the node program. A node finds its number in `numbers`, under the name that `variable` holds
-    there, or without `numbers` in `variable` itself; without `variable` one program serves all nodes of the command.
-    `there` gives the nodes' name for a path of this machine."""
+    """Return the order for the node program.
+
+    A node finds its number in `numbers`, under the name that the environment variable `variable` has on the node.
+    Without `numbers`, the variable contains the number itself. Without `variable`, one program serves all nodes of the
+    command. `there` converts a path of this machine into a path of the nodes.
+    """
     count = len(command.plan.nodes if command.plan else command.nodes)
     own = {**command.variables, "WORLDSIZE_NODE_COUNT": str(count)}
     if command.paths is not None:
@@ -86,18 +90,19 @@ def command_spec(
 
 
 def with_command_spec(environ: Mapping[str, str], wanted: Mapping[str, Any]) -> dict[str, str]:
-    """`environ` with the order for the node program, which is not on its command line: everybody can read that."""
+    """Return `environ` with the order for the node program added. The order is not passed on the command line, because
+    all users can read that."""
     return {**environ, run_command.ORDER: json.dumps(wanted)}
 
 
 class OutputRules(NamedTuple):
-    """What the output of the program means that reaches the nodes. Lines are those of its standard error.
+    """The rules for the output of the program that reaches the nodes. Lines are those of its standard error.
 
-    on_refusal           makes the error of what it printed when no node was reached
+    on_refusal           creates the error from the program's output if no node was reached
     pass_on              lines that are shown before any node was reached
     ignore               lines that are never shown
-    fatal                lines after which it will end, or should
-    parent_death_signal  whether it gets TERM when this process is killed; otherwise it learns that by its lifeline,
+    fatal                lines after which the program will end, or should end
+    parent_death_signal  whether it gets TERM when this process is killed; otherwise it notices that by its lifeline,
                          once it reads it
     """
 
@@ -109,7 +114,7 @@ class OutputRules(NamedTuple):
 
 
 class ProcessCommandStream:
-    """`NodeCommandStream` of one process."""
+    """The `NodeCommandStream` of one process."""
 
     def __init__(
         self,
@@ -156,7 +161,7 @@ class ProcessCommandStream:
         return said
 
     def stop(self) -> None:
-        """Ask for the end. The lifeline reaches commands that run; a program that still waits gets TERM alone."""
+        """Request the end. The lifeline reaches commands that run. A program that still waits gets only TERM."""
         self._send(transports.STOP)
         self._asked = True
         if self._reached:
@@ -166,14 +171,14 @@ class ProcessCommandStream:
         self._signal_overdue()
 
     def close(self) -> None:
-        """End everything at once. The commands' groups are killed whole on their nodes first: where Slurm has no
-        control groups, srun would have one process killed after the other, and what one of them starts meanwhile would
-        live on."""
+        """Terminate everything at once. The commands' process groups are killed as a whole on their nodes first. Where
+        Slurm has no control groups, srun would have the processes killed one after the other, and processes that they
+        start meanwhile would survive."""
         if self._reached:
             self._send(transports.NOW)
             deadline = time.monotonic() + _AT_ONCE
             while self._selector.get_map() and time.monotonic() < deadline:
-                self.read_events(deadline - time.monotonic())  # which is nobody's any more, but must not keep it
+                self.read_events(deadline - time.monotonic())  # the output is discarded, but must not block the process
         self._stdin.close()
         terminate_child(self._process, self._signal, GRACE)
         self._selector.close()
@@ -195,7 +200,7 @@ class ProcessCommandStream:
                 pass  # the process has ended
 
     def _signal_overdue(self) -> None:
-        """Signal the process if it was told to end, and should have ended by now."""
+        """Signal the process if its end was requested, and it should have ended by now."""
         due = self._end.signal_due(self._clock())
         if due is not None:
             self._signal(due)
@@ -205,13 +210,13 @@ class ProcessCommandStream:
             os.killpg(self._process.pid, number)
 
     def _lines(self, name: str, data: bytes) -> list[bytes]:
-        """Return the whole lines of a stream; at its end also what is left."""
+        """Return the whole lines of a stream; at its end also the incomplete last line."""
         *lines, rest = (self._left[name] + data).split(b"\n")
         self._left[name] = rest if data else b""
         return lines if data or not rest else [*lines, rest]
 
     def _parse_events(self, lines: list[bytes]) -> list[NodeEvent]:
-        """Return the events in lines of standard output. What a node's start-up files print between them is not
+        """Return the events in lines of standard output. Other lines, which a node's start-up files print, are not
         shown."""
         found = [said for said in map(parse_event, lines) if said is not None]
         if found and not self._reached:
@@ -220,7 +225,7 @@ class ProcessCommandStream:
         return found
 
     def _notes(self, lines: list[bytes]) -> list[NodeEvent]:
-        """Return the lines of standard error to be shown now. Those about an end that this process, or the program
+        """Return the lines of standard error that are shown now. Lines about an end that this process, or the program
         itself, has begun are dropped."""
         rules = self._rules
         if self._end.term_at is not None:
@@ -240,7 +245,7 @@ def _note_events(texts: list[str]) -> list[NodeEvent]:
 
 
 def parse_event(line: bytes) -> NodeEvent | None:
-    """What a line of the node program says; None for a line that is not one of its own."""
+    """Return the event in a line of the node program; None for a line that is not one of its own."""
     words = line.split(b" ")
     if len(words) != 4 or words[0] != run_command.MARK.encode():
         return None

@@ -1,4 +1,4 @@
-"""exec: a command on every node of a run, or on nodes of its own."""
+"""The command `worldsize exec`, which executes a command on every node of a run, or on nodes of its own."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _check(options: argparse.Namespace, own_nodes: bool) -> None:
 
 
 def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple[int, ...], NodeCommandStream]:
-    """Start the command on nodes of their own, which somebody `asked` for, or since no run is running. It may take a
-    while until there are nodes; an interrupt gives up at once."""
+    """Start the command on nodes of its own, either because the user `asked` for them or because no run is running. It
+    may take a while until there are nodes; an interrupt gives up at once."""
     from worldsize.service.compute_nodes import execute_on_own_nodes, left_out_notice, usable_nodes
     from worldsize.service.computes import choose_compute, open_compute
     from worldsize.wings.node_commands.running_runs import no_running_run_error
@@ -122,8 +122,8 @@ def _start_on_own_nodes(options: argparse.Namespace, asked: bool) -> tuple[tuple
 
 
 def _hear_interrupts() -> list[int]:
-    """Collect the signals to end that come from now on, of the terminal or of others, so that the commands can be told.
-    Return the list that they are added to."""
+    """Collect SIGINT, SIGTERM and SIGHUP from now on, so that they can be forwarded to the commands. Return the list to
+    which the signal numbers are added."""
     heard: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:

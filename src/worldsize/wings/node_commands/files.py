@@ -1,4 +1,4 @@
-"""The directory of a node command that is sent in files: make it as a whole, and keep it alive by its lease."""
+"""The directory of a node command that is sent in files: creating it atomically, and keeping it alive by its lease."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from worldsize.wings.node_commands.agent import transports
 from worldsize.wings.node_commands.by_process import program
 
 LEASE = 5.0
-"""Seconds without a change of the lease after which nodes take whoever asked for gone."""
+"""Seconds without a change of the lease after which nodes consider the client gone."""
 
 _WIDTH = 16
 
 
 def new_command_path(share: str, prefix: str = "") -> str:
-    """Return the path of a new directory, which is not made, in this user's own for node commands on a share of several
-    users, which is made if it is missing: what lies in it is executed, and removed. StorageError where others could put
-    something in its place."""
+    """Return the path of a new directory in this user's own directory for node commands, on a share of several users.
+    The user's directory is created if it is missing, but the new one is not. Its content is executed, and removed.
+    Raise StorageError if other users could replace it."""
     path = os.path.join(user_directory_in(share), f".exec-{os.getuid()}")
     try:
         require_shared_directory(share)
@@ -38,7 +38,8 @@ def new_command_path(share: str, prefix: str = "") -> str:
 
 
 def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
-    """Make the node command's directory, which is there as a whole or not at all. StorageError."""
+    """Create the node command's directory atomically: it exists completely or not at all. Raise StorageError if it
+    cannot be written."""
     parent, name = os.path.split(directory)
     draft = os.path.join(parent, "." + name)
     files = {"order.json": json.dumps({**wanted, "lease": LEASE}), NODE_PROGRAM_FILE: program(), "lease": ""}
@@ -55,11 +56,12 @@ def write_command_directory(directory: str, wanted: Mapping[str, Any]) -> None:
 
 
 def new_command_name() -> str:
-    """Return a name for a node command, which no other has."""
+    """Return a unique name for a node command."""
     return f"{int(time.time())}-{os.urandom(4).hex()}"
 
 
 def write_lease(directory: str, word: str) -> None:
-    """Write the lease in place: a new file might be seen much later than new content. OSError."""
+    """Write the lease in place, because a new file might be seen much later than new content. Raise OSError if it
+    cannot be written."""
     with open(os.path.join(directory, "lease"), "r+b", buffering=0) as file:
         file.write(word.ljust(_WIDTH).encode())

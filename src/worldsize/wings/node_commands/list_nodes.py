@@ -1,4 +1,4 @@
-"""nodes: what a compute has, and what of it is free."""
+"""The command `worldsize nodes`, which shows the nodes of a compute and their free resources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def show_nodes(options: argparse.Namespace) -> int:
 
 
 def group_equal_nodes(nodes: Sequence[ComputeNode]) -> list[list[ComputeNode]]:
-    """Nodes of equal state, GPUs and partitions together, in the order of the first of each."""
+    """Return the nodes grouped by equal state, GPUs, CPUs and groups, in the order of the first node of each group."""
     found: dict[tuple[object, ...], list[ComputeNode]] = {}
     for node in nodes:
         key = (node.state, node.note, node.gpu_type, node.gpus, node.gpus_free, node.cpus, node.groups)
@@ -83,7 +83,8 @@ def _gpus_text(node: ComputeNode) -> str:
 
 
 def _free_text(numbers: Sequence[tuple[float | None, float | None]], unit: str = "") -> str:
-    """What nodes have, and how much of it is free, as far as they tell."""
+    """Return how much nodes have, and how much of it is free, as far as the compute reports it. `numbers` are pairs of
+    the total and the free amount."""
     columns = zip(*numbers, strict=True)
     total, left = (_range_text([number for number in column if number is not None]) for column in columns)
     if not total:
@@ -96,7 +97,7 @@ def _gib(mebibytes: int | None) -> float | None:
 
 
 def _range_text(numbers: Sequence[float]) -> str:
-    """Return the numbers as "8", or "2-8" where they differ; "" for none."""
+    """Return the numbers as "8", or "2-8" if they differ; "" for none."""
     if not numbers:
         return ""
     least, most = min(numbers), max(numbers)

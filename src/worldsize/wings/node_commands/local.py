@@ -1,4 +1,4 @@
-"""Commands beside the ranks of runs on this machine: one for each virtual node."""
+"""Commands next to the ranks of runs on this machine, one for each virtual node."""
 
 from __future__ import annotations
 

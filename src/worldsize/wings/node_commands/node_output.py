@@ -1,4 +1,4 @@
-"""The output of a command on many nodes: folded for people, whole for programs; which nodes failed, and how."""
+"""The output of a command on many nodes, folded for people and complete for programs, and the nodes that failed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from worldsize.logs.text import cut_long, format_ranges, last_state, split_lines
 from worldsize.plan.hostlist import fold_hostlist
 
 WINDOW = 2.0
-"""Seconds that a line waits for the other nodes to say it too."""
+"""Seconds for which a line is held to see whether other nodes print it, too."""
 
 _LOST = 1
 
 
 class NodeResults:
-    """How far each node is. `hosts` is what a node calls itself. The subclasses take what nodes print."""
+    """The progress and the results of the nodes. `hosts` contains the nodes' own host names. Subclasses process the
+    nodes' output."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = nodes
@@ -27,7 +28,7 @@ class NodeResults:
         self.lost: dict[int, str] = {}
 
     def take(self, heard: Sequence[NodeEvent]) -> None:
-        """Take new events; to be called without any too, so that what was held back is shown in time."""
+        """Process new events. Call this without events, too, so that held output is shown in time."""
         for said in heard:
             if said.kind == "note":
                 report_message(without_colours(to_text(said.data)))
@@ -39,21 +40,21 @@ class NodeResults:
                 self.lost[said.node] = to_text(said.data)
 
     def finish(self) -> None:
-        """Show what is left: nothing more will come."""
+        """Show the remaining output: no more events will come."""
 
     @property
     def code(self) -> int:
-        """The highest exit code of all nodes."""
+        """The highest exit code of all nodes. A node without an exit code counts as 1."""
         return max(self.codes.get(node, _LOST) for node in self.nodes)
 
     def progress(self) -> str:
-        """Return how far the command is, in words after "it "."""
+        """Return the progress of the command, in words after "it "."""
         if not self.hosts:
             return "has not begun"
         return "runs on " + self._names([node for node in self.nodes if node not in self.codes])
 
     def failures(self) -> list[str]:
-        """Return a line for each code but 0, and one for nodes that never told one."""
+        """Return a line for each exit code but 0, and a line for each reason why nodes were lost."""
         lines = [
             f"exit code {code} on {self._names([node for node in self.nodes if self.codes.get(node) == code])}"
             for code in sorted(set(self.codes.values()) - {0})
@@ -72,7 +73,8 @@ class NodeResults:
 
 
 class FoldedResults(NodeResults):
-    """Shows stdout on stdout, stderr on stderr; a line of several nodes once, with the nodes before it."""
+    """The results for people: stdout is shown on stdout and stderr on stderr. A line that several nodes print is shown
+    once, with the nodes before it."""
 
     def __init__(self, nodes: Sequence[int], mode: str | None, now: Callable[[], float]) -> None:
         super().__init__(nodes)
@@ -97,7 +99,7 @@ class FoldedResults(NodeResults):
 
 
 class _FoldedStream:
-    """One stream of all nodes."""
+    """An output stream of all nodes."""
 
     def __init__(self, nodes: Sequence[int], mode: str, write: Callable[[str], object]) -> None:
         self._folder = LineFolder(nodes, mode, WINDOW)
@@ -105,7 +107,8 @@ class _FoldedStream:
         self._partial = dict.fromkeys(nodes, b"")
 
     def push(self, node: int, data: bytes, now: float) -> None:
-        """Take a node's output. A line is passed on once its newline is there; a very long one in pieces."""
+        """Add output of a node. A line is passed on when its newline has come; a very long line is passed on in
+        pieces."""
         block, newline, rest = (self._partial[node] + data).rpartition(b"\n")
         lines = split_lines(block) if newline else []
         pieces, self._partial[node] = cut_long(rest)
@@ -127,8 +130,8 @@ class _FoldedStream:
 
 
 class CollectedResults(NodeResults):
-    """Shows everything as JSON at the end: {node, host, code, stdout, stderr} of each node. `code` is null for one that
-    was lost, `host` for one that never started."""
+    """The results for programs: at the end, JSON with {node, host, code, stdout, stderr} of each node. `code` is null
+    for a node that was lost, and `host` for one that never started."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         super().__init__(nodes)

@@ -1,4 +1,4 @@
-"""Find running runs, whose nodes can be reached."""
+"""The search for running runs whose nodes can be reached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _RUNNING = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 
 
 class RunningRun(NamedTuple):
-    """A running run, whose nodes can be reached. `hosts` are its nodes' names, as far as its agents have told."""
+    """A running run whose nodes can be reached. `hosts` contains the names of its nodes, as far as its agents have
+    reported them."""
 
     run: Run
     compute: CanExecute
@@ -35,8 +36,9 @@ class RunningRun(NamedTuple):
 
 
 def find_reachable(name: str | None, verb: str) -> RunningRun | None:
-    """Find the run of that name; without a name the newest running one that was started from this directory, elements
-    of arrays among them, which is told; None where none runs. UsageError as `find_running`."""
+    """Find the running run named `name`. Without a name, find the newest running run that was started from this
+    directory, including elements of arrays, and report its id; None if there is none. Raise UsageError as
+    `find_running`."""
     if name:
         return find_running(find_run(name), verb)
     for run, status in _find_unfinished_runs(load_current_config().home, os.environ):
@@ -47,8 +49,8 @@ def find_reachable(name: str | None, verb: str) -> RunningRun | None:
 
 
 def find_running(run: Run, verb: str, status: Status | None = None) -> RunningRun:
-    """Return a run with what its nodes are reached by. UsageError for one that does not run (any more, or yet), or
-    whose compute cannot execute commands. `status`: as just read."""
+    """Return a run with the data for reaching its nodes. Raise UsageError if it is not running (any more, or yet), or
+    if its compute cannot execute commands. `status` is the run's status if it has just been read."""
     run.refuse_foreign(verb)
     status = status or run.look()
     if status.state not in _RUNNING:
@@ -69,7 +71,8 @@ def no_running_run_error(
 
 
 def choose_nodes(words: Sequence[str], plan: Plan, hosts: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the nodes that `--node` names, by number (`0,2-3`) or by the host's name; all where nothing is said."""
+    """Return the nodes that `--node` names, by number (`0,2-3`) or by the host's name; all nodes if `words` is
+    empty."""
     from worldsize.logs.selection import parse_numbers
 
     if not words:

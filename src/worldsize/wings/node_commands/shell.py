@@ -1,4 +1,4 @@
-"""shell: an interactive shell on one of a run's nodes."""
+"""The command `worldsize shell`, which opens an interactive shell on one of a run's nodes."""
 
 from __future__ import annotations
 

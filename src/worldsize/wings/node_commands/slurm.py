@@ -1,10 +1,10 @@
-"""Execute a command, or a shell, on nodes of a running job, as a step of its own beside the agents' (srun --overlap);
-or on nodes of a new job.
+"""The execution of a command, or a shell, on nodes of a running Slurm job, as a separate step next to the agents' step
+(srun --overlap), or on nodes of a new job.
 
-What srun does, as Slurm's source has it (_copy_job_tres_to_step, SSF_OVERLAP_FORCE and _pick_step_nodes in its
-step_mgr.c): since 22.05 a step with --overlap takes the job's CPUs, memory and GPUs for itself too, whoever has them.
-In 20.11 and 21.08 it shares CPUs alone and would wait for the GPUs, so that there it has to do without. --mem=0 counts
-none of the job's memory; a step without --gres asks for the GPUs that its job asked for.
+The behaviour of srun is known from Slurm's source (_copy_job_tres_to_step, SSF_OVERLAP_FORCE and _pick_step_nodes in
+its step_mgr.c). Since 22.05, a step with --overlap also gets the job's CPUs, memory and GPUs that other steps have. In
+20.11 and 21.08, it shares only CPUs and would wait for the GPUs, so there it requests none. --mem=0 counts none of the
+job's memory. A step without --gres requests the GPUs that its job requested.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PASS_ON = re.compile(
 )
 _IGNORE = re.compile(r"lacks support for cpu binding|task \d+: Exited with exit code \d+")
 _FATAL = re.compile(r"\bCANCELLED AT\b|node failure|force terminated|job step aborted", re.IGNORECASE)
-"""Lines after which srun itself may wait for ever, for the tasks of a node that died."""
+"""Lines after which srun itself may wait for ever for the tasks of a node that died."""
 
 _START_NODE_PROGRAM = "\n".join(
     (
@@ -61,13 +61,14 @@ _START_NODE_PROGRAM = "\n".join(
         'exec "$PYTHON" -I -S -c "$program"',
     )
 )
-"""A path is the login node's: on another node it may be another user's."""
+"""The shell script that starts the node program. It checks each path, because a path of the login node may be another
+user's on another node."""
 
 _STEP = ("--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--chdir=/", "--export=ALL")
 
 
 class RunningJob(NamedTuple):
-    """A running job: its plain number (an element of an array has one too), and its nodes as Slurm names them."""
+    """A running job: its plain number (which an element of an array has, too), and its nodes by Slurm's names."""
 
     job: str
     nodes: tuple[str, ...]
@@ -84,7 +85,7 @@ def execute(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) ->
 def execute_on_own_nodes(
     command: NodeCommand, asked: Mapping[str, Any], python: str, environ: Mapping[str, str]
 ) -> NodeCommandStream:
-    """Execute a command on nodes of a new job, with the compute's options."""
+    """Execute a command on nodes of a new job, with the compute's options. Raise ConfigError if there is no srun."""
     plan = Plan(
         run_id=_NAME,
         name=_NAME,
@@ -110,8 +111,8 @@ def execute_on_own_nodes(
 
 
 def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: Mapping[str, str]) -> NodeCommandStream:
-    """Execute a command on as many nodes of the allocation that this shell belongs to. UsageError where it has too few,
-    or not those that are named."""
+    """Execute a command on the first nodes of the allocation to which this shell belongs. Raise UsageError if it has
+    too few nodes, or not all nodes that are named."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(job, run)
     if not set(place.nodes).issuperset(command.hosts.values()):
@@ -127,13 +128,13 @@ def execute_in_allocation(command: NodeCommand, job: str, python: str, environ: 
 
 
 def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str]) -> int:
-    """Open a shell, and return its exit code. srun has the terminal; its own words about the shell's end are left
-    out."""
+    """Open a shell, and return its exit code. srun uses the terminal. Its own messages about the end of the shell are
+    left out."""
     run = partial(run_slurm, environ=environ)
     place = find_running_job(handle["job"], run)
     numbers = numbers_of(place, command)
     argv = [*step_argv(place, list(numbers), _slurm_version(run)), "--pty", *_node_program_argv(handle, command)]
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is srun's, until the terminal is the shell's
+    signal.signal(signal.SIGINT, lambda *_: None)  # srun handles Ctrl-C until the shell has the terminal
     process = subprocess.Popen(argv, env=_srun_environment(environ, command, numbers), stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
@@ -144,7 +145,7 @@ def open_shell(handle: Handle, command: NodeCommand, environ: Mapping[str, str])
 
 
 def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
-    """Find a job. UsageError where it does not run; SubmitAgain where Slurm does not answer."""
+    """Find a job. Raise UsageError if it is not running, and SubmitAgain if Slurm does not answer."""
     try:
         text = run(["squeue", "--noheader", "--all", "--local", "--jobs=" + job, format_option(_COLUMNS)])
     except SubmitRejected as error:
@@ -156,8 +157,8 @@ def find_running_job(job: str, run: SlurmRunner) -> RunningJob:
 
 
 def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
-    """Return the nodes of the command: Slurm's name → the run's number. A run that has only part of its allocation's
-    nodes is known by what its agents have told."""
+    """Return the run's numbers of the command's nodes, by Slurm's names. If the run has only some nodes of its
+    allocation, the names are those that its agents have reported. Raise UsageError if a name is not known yet."""
     nodes = command.plan.nodes if command.plan else ()
     found = {}
     for number in command.nodes:
@@ -172,7 +173,8 @@ def numbers_of(place: RunningJob, command: NodeCommand) -> dict[str, int]:
 
 
 def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int]) -> list[str]:
-    """srun and its options for one task on each of these nodes, which waits for nothing that the run holds."""
+    """Return srun and its options for one task on each of these nodes, which does not wait for resources that the run
+    holds."""
     count = len(nodes)
     return [
         "srun",
@@ -188,7 +190,7 @@ def step_argv(place: RunningJob, nodes: Sequence[str], version: tuple[int, int])
 
 
 def _node_program_argv(handle: Handle, command: NodeCommand) -> list[str]:
-    """What srun starts on each node: the node program, by the Python that runs the agents there."""
+    """Return the command that srun starts on each node: the node program, run by the agents' Python."""
     python = handle.get("python") or "python3"
     cwd = command.cwd if command.plan is None else os.sep
     seen = trusted_paths([*([python] if os.sep in python else []), *command.named, cwd])
@@ -198,14 +200,14 @@ def _node_program_argv(handle: Handle, command: NodeCommand) -> list[str]:
 def _srun_environment(
     environ: Mapping[str, str], command: NodeCommand, numbers: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """srun's environment, which its tasks get."""
+    """Return srun's environment, which its tasks inherit."""
     variable = "SLURM_NODEID" if numbers is None else "SLURMD_NODENAME"
     return with_command_spec(clean_environ(environ, "sbatch"), command_spec(command, variable, numbers))
 
 
 def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
-    """Return the version of the programs here, which is about the cluster's; where they do not tell, one that shares
-    GPUs."""
+    """Return the version of the local Slurm programs, which is close to the cluster's. If it is not known, return one
+    that shares GPUs."""
     match = re.search(r"(\d+)\.(\d+)", run(["srun", "--version"]))
     return (int(match[1]), int(match[2])) if match else _GPU_SHARING_VERSION
 
@@ -213,7 +215,7 @@ def _slurm_version(run: SlurmRunner) -> tuple[int, int]:
 def _start(
     argv: Sequence[str], ordered: Mapping[str, str], environ: Mapping[str, str], leash: bool = False
 ) -> NodeCommandStream:
-    """Start srun with the environment `ordered`. ConfigError where there is no srun."""
+    """Start srun with the environment `ordered`. Raise ConfigError if there is no srun."""
     rules = OutputRules(lambda text: slurm_error("srun", text, environ), _PASS_ON, _IGNORE, _FATAL, leash)
     try:
         return ProcessCommandStream(argv, ordered, rules)

@@ -1,4 +1,4 @@
-"""One chart → one panel of a picture: lines or bars, scales, ticks, and who is who."""
+"""The drawing of one chart into one panel of a picture: lines or bars, scales, ticks, and the legend."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from worldsize.wings.pictures.thinning import isolated, numbers, thinned
 
 _MOST_BARS = 400
 _MOST_POINTS = 16000
-"""Points of one chart; each line has its share, and at least a few."""
+"""The most points of one chart. Each line has its share, and at least a few."""
 _FEW_POINTS = 30
-"""So many are marked each."""
+"""The most points of a line that are all marked."""
 
 
 class Drawn(NamedTuple):
-    """A line as it is drawn: numbers out of which no axis grows infinite."""
+    """A line as it is drawn. Its numbers are in a range for which the axes can be computed."""
 
     look: Look
     xs: Any
@@ -41,7 +41,7 @@ def _drawn_lines(chart: Chart) -> list[Drawn]:
 
 
 def _numbers_of(line: Line, chart: Chart) -> tuple[Any, Any]:
-    """Return the points that have an x, from the first with a y to the last one."""
+    """Return the points that have an x, from the first to the last one with a y."""
     xs, ys = numbers(line.xs, chart.x_scale != "linear"), numbers(line.ys, chart.y_scale != "linear")
     size = min(len(xs), len(ys))
     xs, ys = xs[:size], ys[:size]
@@ -72,7 +72,7 @@ def _draw_lines(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
 
 
 def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
-    """Return a line, with its points where they are few, and where no line leads to them."""
+    """Draw a line, and return it. Points are marked if there are few of them, and if no line leads to them."""
     few = len(xs) <= _FEW_POINTS and look.named and not look.line.dashed
     marked = list(range(len(xs)) if few else isolated(ys))
     marks = {"marker": "o", "markersize": 3.2, "markevery": marked} if marked else {}
@@ -81,7 +81,7 @@ def _draw_line(panel: Any, look: Look, xs: Any, ys: Any) -> Any:
 
 
 def _draw_spread(panel: Any, look: Look, chart: Chart) -> None:
-    """A bar from low to high at each of a line's points, of the first few hundred."""
+    """Draw a bar from low to high at each of the first few hundred points of a line."""
     line = look.line
     positive = chart.y_scale != "linear"
     xs = numbers(line.xs[:_MOST_BARS], chart.x_scale != "linear")
@@ -100,7 +100,7 @@ def _set_scales(panel: Any, chart: Chart) -> None:
 
 
 def _set_ticks(panel: Any, chart: Chart) -> None:
-    """Logarithmic axes say numbers: what matplotlib writes at them are formulas."""
+    """Set the ticks of the axes. Logarithmic axes get plain numbers, because matplotlib would write formulas."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     formatter = FuncFormatter(lambda value, place: number_text(value))
@@ -115,12 +115,12 @@ def _set_ticks(panel: Any, chart: Chart) -> None:
 
 
 def number_text(value: float) -> str:
-    """ "16", "0.01", "1e-09"."""
+    """Return a number as text, such as "16", "0.01" or "1e-09"."""
     return f"{value:.6g}".replace("-", "−") if value < 0 else f"{value:.6g}"
 
 
 def _draw_bars(panel: Any, chart: Chart, drawn: list[Drawn]) -> None:
-    """Groups in the order in which their x first appear, beside each other at equal distances."""
+    """Draw groups of bars at equal distances, in the order in which their x values first appear."""
     groups = list(dict.fromkeys(float(x) for each in drawn for x in each.xs))[:_MOST_BARS]
     width = 0.8 / len(drawn)
     handles = []

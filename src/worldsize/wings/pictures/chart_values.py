@@ -1,4 +1,4 @@
-"""What a chart shows."""
+"""The values that a chart shows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class Line(NamedTuple):
-    """One line, or one group of bars. `xs` and `ys` are equally long; NaN and infinities interrupt a line. A `dashed`
-    line is one to compare with, such as an ideal: grey. `lows` and `highs`, of the same length where they are not
-    empty, are the spread of each point, drawn as a bar through it; NaN for none."""
+    """A line, or a group of bars. `xs` and `ys` have the same length; NaN and infinities interrupt a line. A `dashed`
+    line is grey and serves for comparison, such as an ideal. `lows` and `highs` are the spread of each point, drawn as
+    a bar through it, with NaN for none. They are empty or have the same length."""
 
     label: str
     xs: Sequence[float]
@@ -21,9 +21,11 @@ class Line(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """kind  "line" or "bar"
-    x_scale, y_scale  "linear", "log" or "log2"; values that are not above 0 are left out of a logarithmic one
-    x_ticks, y_ticks  where the axes have their numbers; empty: wherever it looks well
+    """A chart with its lines, labels and axes.
+
+    kind              "line" or "bar"
+    x_scale, y_scale  "linear", "log" or "log2"; a logarithmic axis leaves out values that are not above 0
+    x_ticks, y_ticks  the positions of the axes' numbers; empty: chosen automatically
     """
 
     title: str

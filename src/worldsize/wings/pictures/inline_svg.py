@@ -1,13 +1,14 @@
-"""SVG → elements of a page: of what stands in it, what draws; no script, no link, nothing from elsewhere.
+"""The conversion of SVG into elements of a page. Only elements that draw are kept: no script, no link, nothing
+external.
 
-A style sheet is left out, since a page's policy forbids it; what `style=` says is said by attributes. The colours of
-ink and paper are those of the page, dark or light.
+A style sheet is left out, since a page's policy forbids it; the content of `style=` is converted into attributes. The
+colours of ink and paper become those of the page, dark or light.
 """
 
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree  # nosec B405  # of `draw_chart`; a document type with entities is refused
+from xml.etree import ElementTree  # nosec B405  # the output of `draw_chart`; a document type with entities is refused
 
 from worldsize.wings.pictures.colours import INK, PAPER
 from worldsize.wings.pictures.markup import (
@@ -28,7 +29,8 @@ _PAGE_COLOURS = {INK: "currentColor", PAPER: "none"}
 
 
 def read_svg(data: bytes, prefix: str) -> Element:
-    """Return the picture. Its ids begin with `prefix`. ValueError for what is no SVG."""
+    """Return the picture as an element, with ids that begin with `prefix`. Raise ValueError if the data is not SVG, is
+    too large, or declares entities."""
     if len(data) > _LARGEST or b"<!ENTITY" in data:
         raise ValueError("an SVG picture that is too large, or declares entities")
     try:
@@ -39,7 +41,7 @@ def read_svg(data: bytes, prefix: str) -> Element:
         raise ValueError("XML, but not SVG")
     name = root.findtext(_NAMESPACE + "title") or "chart"
     picture = _converted(root, prefix, 0)
-    # What matplotlib says in a style sheet.
+    # The values that matplotlib sets in a style sheet.
     attributes = {"stroke-linejoin": "round", "stroke-linecap": "butt", **picture.attributes}
     return picture._replace(attributes={**attributes, "role": "img", "aria-label": name})
 
@@ -64,7 +66,7 @@ def _attributes(node: ElementTree.Element, prefix: str) -> dict[str, str]:
 
 
 def _declarations(style: str) -> dict[str, str]:
-    """What `style=` says, as attributes."""
+    """Return the content of `style=` as attributes."""
     found: dict[str, str] = {}
     for declaration in style.split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))

@@ -1,4 +1,4 @@
-"""Who is who in a chart: each line's name, colour and style, and the legend beside the panel."""
+"""The names, colours and styles of the lines of a chart, and the legend next to the panel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from worldsize.wings.pictures.markup import visible_text
 LONGEST_TITLE = 90
 LONGEST_LABEL = 34
 _MOST_NAMED = 12
-"""Lines that have names; of more, those that the palette tells apart, and the others are grey."""
+"""The most lines that all have names. Of more lines, only as many are named as the palette has colours; the others are
+grey."""
 _MOST_LINES = 200
 _DASHES: tuple[Any, ...] = ("--", ":", "-.", (0, (7, 2)))
-"""Of lines to compare with, which have one colour."""
+"""The styles of lines for comparison, which all have the same colour."""
 _CHARACTER = 0.078
 _HANDLE = 0.45
-"""Inches, of a legend: a character as wide as most, and what stands before the name."""
+"""The width in inches of the part of a legend before the name. _CHARACTER is the width of most characters."""
 
 
 class Look(NamedTuple):
@@ -29,7 +30,7 @@ class Look(NamedTuple):
 
 
 def looks(chart: Chart) -> list[Look]:
-    """Of the first 200 lines."""
+    """Return the looks of the first 200 lines."""
     few = sum(not line.dashed for line in chart.lines) <= _MOST_NAMED
     found: list[Look] = []
     place = dashed = 0
@@ -46,7 +47,7 @@ def looks(chart: Chart) -> list[Look]:
 
 
 def legend_width(chart: Chart) -> float:
-    """Inches to leave beside the panels."""
+    """Return the width to reserve next to the panels, in inches; 0 if there are fewer than two lines."""
     if len(chart.lines) < 2:
         return 0.0
     longest = max(len(shown_text(look.line.label, LONGEST_LABEL)) for look in looks(chart) if look.named)
@@ -54,7 +55,7 @@ def legend_width(chart: Chart) -> float:
 
 
 def draw_legend(panel: Any, chart: Chart, handles: Sequence[tuple[Look, Any]]) -> None:
-    """Beside the panel, where more than one line is to be told apart."""
+    """Draw the legend next to the panel, if there is more than one line."""
     named = [(look.line.label, handle) for look, handle in handles if look.named]
     others = [handle for look, handle in handles if not look.named]
     if others:
@@ -65,13 +66,13 @@ def draw_legend(panel: Any, chart: Chart, handles: Sequence[tuple[Look, Any]]) -
         [handle for _, handle in named], ["."] * len(named), loc="upper left", bbox_to_anchor=(1.01, 1.0),
         borderaxespad=0, handlelength=1.6,
     )  # fmt: skip
-    # matplotlib leaves out labels that begin with an underscore, where it is given them.
+    # matplotlib leaves out labels that begin with an underscore, so the texts are set afterwards.
     for text, (label, _) in zip(legend.get_texts(), named, strict=True):
         text.set_text(shown_text(label, LONGEST_LABEL))
 
 
 def shown_text(text: str, longest: int) -> str:
-    """In one line, with nothing that XML cannot hold."""
+    """Return the text in one line of at most `longest` characters, without characters that XML cannot contain."""
     line = visible_text(" ".join(text[: longest * 4].split()))
     line = line.replace("\ufffe", "�").replace("\uffff", "�")
     return line if len(line) <= longest else line[: longest - 1] + "…"

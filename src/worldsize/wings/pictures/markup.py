@@ -1,7 +1,7 @@
-"""Elements of HTML and SVG, and what may stand in them: nothing but what code named is markup.
+"""Elements of HTML and SVG, and the content that they may have: only what the code names is markup.
 
-Tags and names of attributes are code's own, out of a list; anything else is a ValueError. Text, values of attributes
-and SVG may come from anywhere: they load nothing, run nothing, and lead nowhere but to http, https and the page.
+Tags and names of attributes come from the code and must be in a list; any other is a ValueError. Text, values of
+attributes and SVG may come from any source: they load nothing, run nothing, and link only to http, https and the page.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from worldsize.common.named_tuple import NamedTuple, TypeAlias
 from worldsize.logs.text import escape
 
 Child: TypeAlias = "Element | str | bytes"
-"""An element, text, or SVG as `draw_chart` makes it."""
+"""An element, text, or SVG from `draw_chart`."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -31,7 +31,7 @@ PRESENTATION = _names(
     " stroke-dasharray stroke-dashoffset stroke-linecap stroke-linejoin stroke-miterlimit stroke-opacity stroke-width"
     " text-anchor dominant-baseline"
 )
-"""What CSS says of SVG that an attribute may say, too."""
+"""The CSS properties of SVG that may also be attributes."""
 SVG_ATTRIBUTES = PRESENTATION | _names(
     "viewBox preserveAspectRatio width height x y x1 y1 x2 y2 dx dy cx cy r rx ry d points transform id href"
     " clipPathUnits"
@@ -41,7 +41,7 @@ ATTRIBUTES = SVG_ATTRIBUTES | _names(
     " value"
 )
 _LINK = r"#[^\s]*|https?://[^\s]+|(?![a-zA-Z][a-zA-Z0-9+.-]*:)(?![\\/]{2})[^\s]+"
-"""A place in the page, a page of the web, or a file beside the page."""
+"""The pattern of a link to a place in the page, to a page of the web, or to a file next to the page."""
 _SHAPES = {
     "href": re.compile(_LINK),
     "src": re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]*"),
@@ -56,21 +56,22 @@ class Element(NamedTuple):
 
 
 def element(tag: str, *children: Child, **attributes: str) -> Element:
-    """Return an element of HTML or SVG; `class_` is the attribute `class`, `stroke_width` is `stroke-width`. Text is
-    text, whatever it holds. A link (`href`) of another kind than http, https, `#id` or a relative path is left out."""
+    """Return an element of HTML or SVG. `class_` is the attribute `class`, and `stroke_width` is `stroke-width`. Text
+    is never interpreted as markup. A link (`href`) other than http, https, `#id` or a relative path is left out when
+    the element is rendered."""
     return Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}, children)
 
 
 def visible_text(text: str) -> str:
-    """`text` with its lines and tabs; control characters, those that turn the direction of text and what is no text
-    are shown as Python writes them (`\\x1b`)."""
+    r"""Return `text` with its lines and tabs. Control characters, characters that change the direction of text, and
+    invalid characters are shown as Python writes them (`\x1b`)."""
     if not text.isprintable():
         text = "\n".join(map(escape, text.split("\n")))
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Return whether the value loads nothing and leads to nothing but a page."""
+    """Return whether the value of an attribute loads nothing, and links only to a page."""
     shape = _SHAPES.get(name)
     if shape is not None:
         return value.isprintable() and shape.fullmatch(value) is not None

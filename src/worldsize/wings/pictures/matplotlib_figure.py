@@ -1,4 +1,4 @@
-"""matplotlib by its object interface: no display, no pyplot, none of the settings and styles of the person."""
+"""Figures by matplotlib's object interface, without a display, pyplot, or the user's settings and styles."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HEIGHT = 2.6
 _SHARED_HEIGHT = 2.3
 _TOP, _BETWEEN, _BETWEEN_SHARED, _BOTTOM = 0.4, 0.95, 0.5, 0.55
 _LEFT, _RIGHT = 0.85, 0.2
-"""Inches: of the picture, of a panel, and of what is around it. matplotlib would compute margins; that takes as long
-again as to draw."""
+"""The sizes in inches of the picture, of a panel, and of the margins. matplotlib could compute the margins, but that
+takes as much time as drawing."""
 _FORMATS = ("svg", "png")
 _SETTINGS = {
     "svg.fonttype": "none",
@@ -63,8 +63,9 @@ def figure_bytes(charts: Sequence[Chart], format: str) -> bytes:
 
 
 def _load_matplotlib() -> Any:
-    """Return the package. What a person's settings may break in it ends in a ConfigError; `MPLBACKEND` is not looked
-    at. Where the person's cache cannot be written, matplotlib makes a temporary one, which is removed again."""
+    """Return the package matplotlib. Raise ConfigError if it is missing, or if the user's settings break its import.
+    `MPLBACKEND` is ignored. If the user's cache cannot be written, matplotlib creates a temporary one, which is removed
+    again."""
     import atexit
     import os
     import shutil
@@ -80,13 +81,13 @@ def _load_matplotlib() -> Any:
         if error.name not in ("matplotlib", None):
             raise ConfigError(f"matplotlib cannot be loaded: {error}") from None
         raise missing_package_error("drawing a picture", "matplotlib", "plots") from None
-    except Exception as error:  # noqa: BLE001  # it reads settings of the person while it is loaded, and fails by them
+    except Exception as error:  # noqa: BLE001  # the import reads the user's settings, which may make it fail
         hint = "check ./matplotlibrc and ~/.config/matplotlib/matplotlibrc"
         raise ConfigError(f"matplotlib cannot be loaded: {error}", None, hint) from None
     finally:
         temporary = os.environ.get("MPLCONFIGDIR")
         if temporary != before["MPLCONFIGDIR"] and temporary:
-            atexit.unregister(shutil.rmtree)  # matplotlib's own, which `worldsize` does not wait for
+            atexit.unregister(shutil.rmtree)  # matplotlib's own removal at exit, which `worldsize` does not wait for
             shutil.rmtree(temporary, ignore_errors=True)
         for name, value in before.items():
             os.environ.pop(name, None)
@@ -97,7 +98,7 @@ def _load_matplotlib() -> Any:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """matplotlib says nothing on stderr: of caches, of fonts, of glyphs."""
+    """Suppress the messages of matplotlib on stderr about caches, fonts and glyphs."""
     import logging
     import warnings
 
@@ -114,7 +115,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _own_settings(matplotlib: Any) -> Iterator[None]:
-    """The defaults of matplotlib and the settings above."""
+    """Apply the defaults of matplotlib and the settings above within the context."""
     with matplotlib.rc_context():
         defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
         matplotlib.rcParams.update({**defaults, **_SETTINGS})

@@ -1,4 +1,4 @@
-"""HTML pages of one file: no server, no script, nothing from elsewhere, nothing that text from a run could become."""
+"""HTML pages in one file, without a server, scripts or external content. Text from a run cannot become any of these."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from worldsize.wings.pictures.style import STYLE
 
 _NUMBER = re.compile(r"[-+−]?[\d.,]+(e[-+]?\d+)?( ?[%µA-Za-z/]{1,5})?|-?nan|[-+−]?inf")
 _FEW_SECTIONS = 2
-"""No table of contents for so few."""
+"""The most sections of a page without a table of contents."""
 
 
 def make_page(title: str, *children: Child) -> bytes:
-    """Return the whole page, with worldsize's styles, in UTF-8: a heading, a table of contents of the sections among
-    the children, the children. A browser that shows it loads nothing and runs nothing (Content-Security-Policy)."""
+    """Return the whole page in UTF-8, with worldsize's styles: a heading, a table of contents of the sections among the
+    children, and the children. A browser that shows the page loads nothing and runs nothing (Content-Security-Policy).
+    """
     body = render(element("main", element("h1", title), *_contents(children), *children))
     return _HEAD.format(policy=_policy(), title=render(title), style=STYLE, body=body).encode()
 
 
 def section(id: str, title: str, *children: Child) -> Element:
-    """Return a part of a page that links lead to (`#id`, a word of the code's own). A section within one is a lower
-    level."""
+    """Return a section of a page that can be linked to (`#id`, a word from the code). A section within another one has
+    a lower level."""
     return element(
         "section", element("h2", title, id=id + "-heading"), *children, id=id, aria_labelledby=id + "-heading"
     )
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str = "") -> Element:
-    """The first cell of a row is its header. Numbers stand to the right; a wide table scrolls."""
+    """Return a table. The first cell of each row is its header. Numbers are aligned to the right, and a wide table
+    scrolls."""
     head = element("tr", *(element("th", header, scope="col") for header in headers))
     titles = [element("caption", caption)] if caption else []
     body = element("tbody", *map(_row, rows))
@@ -41,17 +43,18 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Child]], caption: str 
 
 
 def scrolling(child: Child, name: str) -> Element:
-    """What scrolls sideways for itself where the screen is narrower, by keyboard too; `name` is read out."""
+    """Return a container in which `child` scrolls sideways, also by keyboard, if the screen is narrower. `name` is the
+    label for screen readers."""
     return element("div", child, class_="scroll", tabindex="0", role="group", aria_label=name)
 
 
 def key_values(pairs: Iterable[tuple[str, Child]]) -> Element:
-    """Names, each with its value."""
+    """Return a list of names, each with its value."""
     return element("dl", *(part for name, value in pairs for part in (element("dt", name), element("dd", value))))
 
 
 def details(summary: Child, *children: Child, open: bool = False) -> Element:
-    """What is folded behind its summary, where it is not `open`."""
+    """Return an element whose children are hidden behind its summary, unless it is `open`."""
     folded = element("details", element("summary", summary), *children)
     return folded._replace(attributes={"open": ""}) if open else folded
 
@@ -99,7 +102,8 @@ _HEAD = """<!DOCTYPE html>
 
 
 def _policy() -> str:
-    """No source for anything but the style sheet above, and pictures that stand in the page."""
+    """Return the content security policy, which permits only the style sheet above, and pictures embedded in the
+    page."""
     from base64 import b64encode
     from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""What other wings ask of pictures (`service/providers.py`): charts, and HTML pages of one file."""
+"""The functions of the pictures wing for other wings (`service/providers.py`): charts, and HTML pages in one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The style sheet of pages: print, dark mode, wide tables. Contrasts are at least those that WCAG 2.2 AA wants."""
+"""The style sheet of pages, with print, dark mode and wide tables. Contrasts are at least those that WCAG 2.2 AA
+requires."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ COLOURS = {
     "warning": ("#855000", "#ffc561"),
     "bad": ("#b3261e", "#ff8f85"),
 }
-"""Names and their values on light and on dark pages."""
+"""The colours by name, each with its values on light and on dark pages."""
 
 
 def _variables(which: int) -> str:

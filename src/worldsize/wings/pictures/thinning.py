@@ -1,4 +1,5 @@
-"""The points of a line that a screen shows: of each column of pixels the first, lowest, highest and last one."""
+"""The selection of the points of a line that are visible on a screen: of each column of pixels the first, lowest,
+highest and last one."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from collections.abc import Sequence
 from worldsize.common.named_tuple import Any
 
 _LARGEST = 1e200
-"""Beyond, and nearer to 0 than its inverse, an axis cannot be computed."""
+"""The largest number of an axis. An axis cannot be computed beyond it, or nearer to 0 than its inverse."""
 
 
 def numbers(values: Sequence[float], positive: bool) -> Any:
-    """Return an array in which NaN is what cannot be drawn; `positive` for a logarithmic axis."""
+    """Return an array in which values that cannot be drawn are NaN. `positive` is for a logarithmic axis, which cannot
+    show values that are not above 0."""
     import numpy
 
     found = numpy.asarray(values, dtype=float).copy()
@@ -24,7 +26,7 @@ def numbers(values: Sequence[float], positive: bool) -> Any:
 
 
 def isolated(ys: Any) -> Any:
-    """Return the places of numbers between two that are none: no line leads there."""
+    """Return the indices of numbers that have no number before and after them, so that no line leads to them."""
     import numpy
 
     there = numpy.concatenate(([False], numpy.isfinite(ys), [False]))
@@ -32,8 +34,8 @@ def isolated(ys: Any) -> Any:
 
 
 def thinned(xs: Any, ys: Any, most: int, logarithmic: bool) -> tuple[Any, Any]:
-    """At most `most` points of the same look, in their order; `xs` are numbers, `ys` may be NaN. Peaks and gaps stay,
-    but where gaps alone are more than can be shown."""
+    """Return at most `most` points that look the same, in their order. `xs` are numbers, and `ys` may be NaN. Peaks and
+    gaps are kept, unless there are more gaps than can be shown."""
     import numpy
 
     if len(xs) <= most:
@@ -41,7 +43,7 @@ def thinned(xs: Any, ys: Any, most: int, logarithmic: bool) -> tuple[Any, Any]:
     columns = most // 4
     kept = _kept(_columns(xs, columns, logarithmic), ys)
     if len(kept) > most:
-        # A line that goes back and forth, as steps that were done again.
+        # The line goes back and forth, such as for repeated steps.
         kept = _kept(numpy.arange(len(xs)) * columns // len(xs), ys)
     if len(kept) > most:
         kept = kept[numpy.linspace(0, len(kept) - 1, most).astype(int)]
@@ -59,7 +61,8 @@ def _columns(xs: Any, columns: int, logarithmic: bool) -> Any:
 
 
 def _kept(columns: Any, ys: Any) -> Any:
-    """Return the places to keep: of neighbours in one column and without a gap, four; of a gap, one."""
+    """Return the indices of the points to keep: four for adjacent points in one column without a gap, and one for a
+    gap."""
     import numpy
 
     there = numpy.isfinite(ys)

@@ -1,4 +1,4 @@
-"""Timelines: what took how long, one row for each node or rank, drawn as elements of a page without matplotlib."""
+"""Timelines that show durations, one row for each node or rank, drawn as elements of a page without matplotlib."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LONGEST_LABEL = 26
 _MOST_ROWS = 400
 _MOST_SPANS = 200
 _STEPS = (0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
-"""Seconds from tick to tick; beyond, whole days."""
+"""The possible distances of ticks in seconds; beyond them, whole days."""
 _MOST_TICKS = 10
 _LEGEND_COLUMNS = 4
 _OTHERS = "other"
 
 
 class Span(NamedTuple):
-    """What took from `start` to `end`, in seconds of any one clock. Spans of one kind have one colour, which the legend
-    below the rows names; `label` is shown where the mouse points at it ("" for its kind)."""
+    """A period from `start` to `end`, in seconds of any one clock. Spans of one kind have one colour, which the legend
+    below the rows names. `label` is shown as a tooltip; "" means that the kind is shown."""
 
     kind: str
     start: float
@@ -41,8 +41,8 @@ class TimelineRow(NamedTuple):
 
 
 def draw_timeline(title: str, rows: Sequence[TimelineRow]) -> Element:
-    """Horizontal bars over one axis of time, which begins at the first span. A moment is drawn as a thin bar. Spans
-    without a finite begin and end are left out, rows above 400 are counted only."""
+    """Return horizontal bars over one time axis, which begins at the first span. A moment is drawn as a thin bar. Spans
+    without a finite start and end are left out. Rows beyond 400 are only counted."""
     shown = [TimelineRow(row.label, _sound(row.spans)) for row in rows[:_MOST_ROWS]]
     spans = [span for row in shown for span in row.spans]
     if not spans:
@@ -76,7 +76,8 @@ def _sound(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _colours(spans: list[Span]) -> dict[str, str]:
-    """Return each kind's colour, in the order in which they appear; those beyond the palette share one."""
+    """Return the colour of each kind, in the order in which the kinds appear. Kinds beyond the palette share the colour
+    of "other"."""
     kinds = list(dict.fromkeys(span.kind for span in spans))
     own = dict(zip(kinds, PALETTE, strict=False))
     return {**own, _OTHERS: FADED} if len(kinds) > len(own) else own

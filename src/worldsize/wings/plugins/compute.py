@@ -1,5 +1,5 @@
-"""A compute of another package: if its code raises, or returns something else than was asked for, the error is one
-sentence that names the package. Loaded for such computes alone."""
+"""A wrapper for a compute of another package. If the package's code raises, or returns a wrong value, the error is one
+sentence that names the package. This module is loaded only for such computes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _CLAIMED = {
     "explain": ("explain",),
     "usage": ("usage",),
 }
-"""The attributes of a compute that claims these capabilities (compute/capabilities.py)."""
+"""The attributes that a compute with these capabilities must have (compute/capabilities.py)."""
 
 
 def make_external_compute(kind: str, function: str, make: Callable[[], Any], where: str | None) -> Compute:
-    """Return the compute that `make`, a `function` of the package's module, returns. Raises ConfigError where it
-    returns none."""
+    """Return the compute that `make` returns, which is the function named `function` of the package's module. Raise
+    ConfigError if it does not return a compute."""
     part = external_part(kind)._replace(where=where)
     made = part.call(function, make)
     owed = ("name", "capabilities", *_METHODS)
@@ -53,7 +53,8 @@ def make_external_compute(kind: str, function: str, make: Callable[[], Any], whe
 
 
 class _Callback:
-    """A function of worldsize's that the compute calls; keeps what it raises, which is no failure of the compute's."""
+    """A wrapper for a function of worldsize that the compute calls. It keeps the exception of the function, which is
+    not a failure of the compute."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -68,8 +69,9 @@ class _Callback:
 
 
 class ExternalCompute:
-    """Calls the compute of another package and checks what it returns. Besides what `Compute` says, each method raises
-    ConfigError; those that create or concern a native job raise WorldsizeError."""
+    """A wrapper that calls the compute of another package and checks its return values. In addition to the errors of
+    `Compute`, `facts`, `check` and `render` raise ConfigError, and the methods that create or concern a native job
+    raise WorldsizeError."""
 
     def __init__(self, part: ExternalPart, compute: Any) -> None:
         self._part = part
@@ -87,7 +89,8 @@ class ExternalCompute:
         return frozenset(claimed)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute that only the compute's capabilities have."""
+        """Return an attribute that belongs to one of the compute's capabilities. A method is wrapped, so that its
+        failure is a WorldsizeError."""
         found = getattr(self._compute, name)
         if not callable(found):
             return found
@@ -122,7 +125,7 @@ class ExternalCompute:
         return cast("list[Handle]", self._call("submit", (submissions,), are_handles, wanted))
 
     def _is_handle(self, handle: Mapping[str, Any], submission: Submission) -> bool:
-        """Return whether the handle can be kept in a file, and names its job when it is read from there."""
+        """Return whether the handle can be stored in a file, and identifies its job when it is read from there."""
         try:
             kept = json.loads(json.dumps(dict(handle)))
             return bool(handle_of(RunPaths(submission.paths.root), kept)["type"] == self._part.name)

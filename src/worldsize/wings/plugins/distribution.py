@@ -1,4 +1,4 @@
-"""A kind of distribution of another package: if its code raises, or returns something else than was asked for, the
+"""A wrapper for a kind of distribution of another package. If the package's code raises, or returns a wrong value, the
 error is one sentence that names the package."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NEEDED = ("keys", "world_size", "arrange", "_fields", "_field_defaults")
 
 
 def load_external_kind(group: str, name: str) -> type[Distribution] | None:
-    """Return the class that a package brings under this name, whose methods raise JobError besides what `Distribution`
-    says; None where no package does. Raises JobError for what is no such class."""
+    """Return the class that a package registers under this name; None if no package does. In addition to the errors of
+    `Distribution`, its methods raise JobError. Raise JobError if the class is not a valid distribution."""
     part = ExternalPart(group, name, "the distribution", JobError, "distribution.type")
     kind = part.load(_NEEDED)
     if kind is None:
@@ -38,7 +38,7 @@ def load_external_kind(group: str, name: str) -> type[Distribution] | None:
 
 
 def _with_checks(part: ExternalPart, kind: Any, keys: Mapping[str, Key]) -> type[Distribution]:
-    """Return a subclass of `kind` whose methods check what `kind`'s return."""
+    """Return a subclass of `kind` whose methods check the return values of the methods of `kind`."""
 
     def world_size(self: Any, instances: int) -> Any:
         return part.call("world_size", lambda: kind.world_size(self, instances), _is_count, "a number of ranks")

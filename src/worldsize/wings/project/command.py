@@ -1,5 +1,5 @@
-"""init: a job file and worldsize.toml for what is here; schema: the job file's, for editors, and that of what a verb
-prints, for programs."""
+"""The commands `worldsize init`, which writes a job file and worldsize.toml for the project, and `worldsize schema`,
+which prints the schema of job files for editors, and the schema of a verb's output for programs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def complete_words(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Return the words that come next in the name of a verb that has a schema."""
+    """Return the possible next words in the name of a verb that has a schema, for shell completion."""
     from worldsize.wings.project.verb_schemas import described_verbs
 
     given = list(parsed_args.what or ())
@@ -77,7 +77,7 @@ def show_schema(options: argparse.Namespace) -> int:
 
 
 def _schema_of_verb(words: list[str]) -> dict[str, Any]:
-    """UsageError for what is no verb, or prints no JSON."""
+    """Return the schema of a verb's output. Raise UsageError if the words are no verb, or the verb prints no JSON."""
     from worldsize.cli.main import ALIASES
     from worldsize.wings.project.verb_schemas import described_verbs, verb_schema
 
@@ -138,7 +138,8 @@ def _collect_answers(directory: str, cluster: SlurmCluster | None, asking: bool)
 
 
 def _with_data_parallel(answers: InitAnswers, directory: str, asking: bool) -> InitAnswers:
-    """Return the answers with what to do about a script that would be trained by each rank on its own."""
+    """Return the answers with the decision about a script that each rank would train on its own. The user is asked only
+    if `asking`."""
     script, checks = answers.script, find_provider("checks")
     if checks is None or script is None or script.distributed or answers.nodes * answers.processes == 1:
         return answers
@@ -159,7 +160,7 @@ def _findings(scripts: list[str], gpus: int, cluster: SlurmCluster | None) -> li
 
 
 def _ask(question: str, default: str, error: Callable[[str], str]) -> str:
-    """Ask until there is no `error` in the answer, and return it. Raises KeyboardInterrupt when there is no more
+    """Prompt until `error` returns "" for the answer, and return the answer. Raise KeyboardInterrupt at the end of
     input."""
     while True:
         show_question("{}{}: ".format(question, f" [{default}]" if default else ""))
@@ -198,7 +199,7 @@ def _check(text: str, path: str) -> None:
 
 
 def _write(directory: str, shown: str, name: str, text: str, force: bool) -> bool:
-    """Write a file, never over what is there unless `force`. Return whether it was written."""
+    """Write a file. An existing file is overwritten only with `force`. Return whether it was written."""
     place = os.path.normpath(os.path.join(shown, name))
     try:
         if force:

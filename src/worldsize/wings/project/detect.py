@@ -1,6 +1,6 @@
-"""Finds in a directory and on this machine what `init` wants to know.
+"""The detection of what `init` needs to know about a directory and this machine.
 
-Reads only; what cannot be read counts as not there.
+It only reads. Files that cannot be read are treated as missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATIENCE = 5.0
 
 
 class ScriptOption(NamedTuple):
-    """An option of a script's argparse; `default` is None where it has to be given."""
+    """An option of a script's argparse. `default` is None if the option is required."""
 
     flag: str
     default: int | float | str | None
@@ -39,7 +39,8 @@ class ScriptOption(NamedTuple):
 
 
 class TrainingScript(NamedTuple):
-    """`path` is relative to the directory; `positionals` are arguments that the script requires."""
+    """A training script. `path` is relative to the directory. `distributed` is whether it seems to distribute itself.
+    `positionals` are arguments that it requires."""
 
     path: str
     distributed: bool = False
@@ -53,7 +54,7 @@ class SlurmCluster(NamedTuple):
 
 
 def find_scripts(directory: str) -> list[str]:
-    """Python scripts there and in src/, the likeliest to train first."""
+    """Return the Python scripts in the directory and in its src/, with the most likely training script first."""
     found = [path for pattern in _SCRIPTS for path in sorted(glob(pattern, root_dir=directory))]
     named = [path for path in found if not _NO_SCRIPTS.fullmatch(os.path.basename(path))]
     paths = [path for path in named if os.path.isfile(os.path.join(directory, path))]
@@ -93,8 +94,8 @@ def _is_add_argument(call: ast.Call) -> bool:
 
 
 def _option(flag: str, call: ast.Call) -> ScriptOption | None:
-    """Return the option that a call adds; None for a flag without a value, and for a default that is no plain value, or
-    no text at all."""
+    """Return the option that a call of add_argument defines. None for a flag without a value, and for a default that is
+    not a plain number or text, or is empty."""
     if not re.fullmatch(r"--[A-Za-z_][A-Za-z0-9_-]*", flag) or _keyword(call, "action") or _keyword(call, "nargs"):
         return None
     required = _keyword(call, "required")
@@ -123,7 +124,8 @@ def _read(path: str) -> str:
 
 
 def find_slurm_cluster() -> SlurmCluster | None:
-    """Return the Slurm cluster that this machine belongs to, when `sinfo` is there; the default partition first."""
+    """Return the Slurm cluster of this machine, with the default partition first; None if there is no `sinfo`. The
+    cluster is empty if Slurm does not answer."""
     if shutil.which("sinfo") is None:
         return None
     from worldsize.compute.slurm.cluster import partitions

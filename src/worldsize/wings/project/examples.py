@@ -1,7 +1,7 @@
-"""The examples that come along: their index, and copies of them.
+"""The examples that come with worldsize: their index, and copies of them.
 
-An installed worldsize has them in its package, as `examples`; in a checkout they are that folder of its root. Their
-index is `README.md` there: a row of its table for each, and the commands under its heading.
+An installed worldsize has them in its package, as `examples`; in a checkout they are in the folder of that name at its
+root. Their index is `README.md` there: a row of its table for each example, and the commands under its heading.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ _ROW = re.compile(r"^\| \[([\w-]+)\]\(#[\w-]+\) \| (.+?) \| (.*?) \| (.*?) \|$",
 _COMMANDS = re.compile(r"^## ([\w-]+)\n.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_COPIED = ("__pycache__", "data", "outputs")
 _CODE_BESIDE = re.compile(rb'\bcode(: |=\\")\.\./([\w-]+)/([\w-]+)')
-"""In a job file, and in a notebook."""
+"""The pattern of a reference to another example's code, in a job file and in a notebook."""
 
 _ENVIRONMENT_OF_CHECKOUT = re.compile(rb"^environment: \.\./\.\./\S+\n", re.MULTILINE)
 
 
 class Example(NamedTuple):
-    """One example, as the index tells of it. `needs`: packages of the Python that runs it; `time`: how long it takes;
-    `commands`: one in each line, as they are typed beside the folder `examples`."""
+    """An example, as described in the index.
+
+    needs     packages of the Python that runs it
+    time      how long it takes
+    commands  one in each line, for the folder that contains `examples`
+    """
 
     name: str
     description: str
@@ -35,12 +39,12 @@ class Example(NamedTuple):
     commands: str
 
     def commands_in(self, directory: str) -> str:
-        """Return the commands, for a copy in that directory."""
+        """Return the commands for a copy in that directory."""
         return self.commands.replace(f"examples/{self.name}", directory)
 
 
 def examples_directory() -> str:
-    """Where the examples lie. ConfigError where this installation is without them."""
+    """Return the directory of the examples. Raise ConfigError if this installation does not contain them."""
     beside = (source_file("examples"), source_file("..", "..", "examples"))
     for directory in beside:
         if os.path.isfile(os.path.join(directory, INDEX)):
@@ -61,7 +65,7 @@ def read_examples(directory: str) -> list[Example]:
 
 
 def find_example(directory: str, name: str) -> Example:
-    """Return the example of that name. NotFound, with the nearest name."""
+    """Return the example of that name. Raise NotFound, with the nearest name, if there is none."""
     from worldsize.jobspec.reading.nearest import did_you_mean
 
     found = {example.name: example for example in read_examples(directory)}
@@ -71,8 +75,9 @@ def find_example(directory: str, name: str) -> Example:
 
 
 def files_of(directory: str, name: str) -> dict[str, bytes]:
-    """Return the files of an example by their paths below it, as they are in a copy: what its job takes from the
-    example beside it lies in the copy, and no file names an environment of the checkout."""
+    """Return the content of an example's files, by their paths below the example, as they are in a copy. Code that its
+    job uses from a neighbouring example is included in the copy, and references to an environment of the checkout are
+    removed."""
     files = dict(_read_files(os.path.join(directory, name)))
     for path, data in list(files.items()):
         if not path.endswith((".yml", ".ipynb")):
@@ -88,7 +93,7 @@ def files_of(directory: str, name: str) -> dict[str, bytes]:
 
 
 def _read_files(root: str) -> Iterator[tuple[str, bytes]]:
-    """Yield each file below `root`, but for data and what runs leave behind."""
+    """Yield the path and content of each file below `root`, except data and files that runs leave behind."""
     for folder, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in _NOT_COPIED and not name.startswith("."))
         for name in sorted(files):

@@ -1,4 +1,4 @@
-"""examples: what comes along to try, and copies of it."""
+"""The command `worldsize examples`, which lists the examples and copies one of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def show_or_copy(options: argparse.Namespace) -> int:
 
 
 def _copy(directory: str, example: Example, options: argparse.Namespace) -> int:
-    """Write the files of the example, none where one of them is there already, unless that is forced."""
+    """Write the files of the example. Without --force, write none and raise UsageError if one of them already exists.
+    Raise StorageError if a file cannot be written."""
     shown = os.path.normpath(options.to or example.name)
     target, files = os.path.join(current_directory(), shown), files_of(directory, example.name)
     there = [path for path in files if os.path.lexists(os.path.join(target, path))]

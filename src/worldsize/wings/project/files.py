@@ -1,4 +1,4 @@
-"""The files that `init` writes, as text."""
+"""The text of the files that `init` writes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ECHO_RANK = 'echo "rank $RANK of $WORLD_SIZE on $(hostname)"'
 
 
 class InitAnswers(NamedTuple):
-    """What `init` has found or asked.
+    """The facts that `init` has found, and the answers of the user.
 
-    values         those of options that the script requires
-    undistributed  several ranks would each train on their own
-    data_parallel  they are to train together
+    values         the values of options that the script requires
+    undistributed  whether several ranks would each train on their own
+    data_parallel  whether they should train together
     """
 
     script: TrainingScript | None
@@ -34,7 +34,7 @@ class InitAnswers(NamedTuple):
 
 
 def job_text(name: str, answers: InitAnswers) -> str:
-    """Return the text of a job file that runs as it is."""
+    """Return the text of a job file that can run as it is."""
     script = answers.script
     inputs = _inputs(script, answers.values)
     kind = "pytorch" if script is None or script.distributed else "none"
@@ -87,21 +87,22 @@ def _command(script: TrainingScript | None, inputs: Mapping[str, InputValue]) ->
 
 
 def _reference(name: str, value: InputValue) -> str:
-    """Return the reference to an input in a command: by its variable, which has the exact value, where bash would take
-    the text for more than one word."""
+    """Return the reference to an input in a command. If bash would not read the value as one plain word, it is a
+    reference to the input's variable, which has the exact value."""
     plain = shlex.quote(str(value)) == str(value)
     return f"${{{{inputs.{name}}}}}" if plain else f'"$WORLDSIZE_INPUT_{name.upper()}"'
 
 
 def _python() -> str:
-    """Return the name by which ranks find Python: the directory of the Python that runs worldsize comes first on their
+    """Return the name by which ranks find Python. The directory of the Python that runs worldsize comes first on their
     PATH."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     return "python" if shutil.which("python", path=path) else "python3"
 
 
 def config_text(cluster: SlurmCluster | None) -> str:
-    """Return the text of a valid configuration; a Slurm cluster's table is active where there is one."""
+    """Return the text of a valid configuration. The table of a Slurm cluster is active if there is a cluster, else it
+    is a comment."""
     mark = "" if cluster else "# "
     lines = [
         "# Where this project runs. `worldsize config show --origin` shows the values in force and their sources.",

@@ -1,4 +1,4 @@
-"""The JSON schema of job files, for editors: made from the table that reading follows."""
+"""The JSON schema of job files, for editors, created from the table of keys that the parser uses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _NAMES = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
 
 def job_schema() -> dict[str, Any]:
-    """Return a schema (draft 2020-12) that every job file without problems satisfies, but for the case of fixed
-    words."""
+    """Return a schema (draft 2020-12) that every valid job file satisfies, except for the case of fixed words."""
     schema = _mapping(JOB)
     return {
         "$schema": SCHEMA_ID,
@@ -86,8 +85,8 @@ def _number(kind: str, key: Key) -> dict[str, Any]:
 
 
 def _distribution(name: str) -> dict[str, Any]:
-    """Return the schema of one kind: its type, in upper or lower case, its keys, and whatever else Azure's own samples
-    hold."""
+    """Return the schema of one kind of distribution. It allows its type, in upper or lower case, its keys, and all
+    other keys, because Azure's own samples contain some."""
     schema = _mapping(DISTRIBUTIONS[name].keys())
     letters = "".join(f"[{letter.upper()}{letter}]" for letter in name)
     schema["properties"]["type"] = {"type": "string", "pattern": f"^{letters}$", "description": "The kind."}
@@ -119,7 +118,7 @@ _FIXED: Mapping[str, dict[str, Any]] = {
     "search": _all(_list(_SCALARS)),
     "matrix": _all_named(_list(_SCALARS)),
 }
-"""Schemas by the kind of key."""
+"""The schemas that depend only on the kind of key, by this kind."""
 
 _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "text": _text,
@@ -133,4 +132,4 @@ _DEPENDING: Mapping[str, Callable[[Key], dict[str, Any]]] = {
     "records": lambda key: _list(_mapping(key.keys)),
     "build": lambda key: {"oneOf": [_mapping(key.keys), _list({"oneOf": [{"type": "string"}, _mapping(STEP)]})]},
 }
-"""Schemas that depend on more of the key than its kind."""
+"""Functions that create the schemas that depend on more of the key than its kind, by this kind."""

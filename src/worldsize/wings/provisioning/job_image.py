@@ -1,8 +1,8 @@
-"""`image:` of a job's environment: by which runtime its ranks run in it, the words that start a rank in it, and what
-the plan then says.
+"""The container image of a job (`environment.image`): the choice of the container runtime, the command words that start
+a rank in the image, and the changed plan.
 
-Apptainer (Singularity is its elder name): each rank is a process of `apptainer exec`, started by the agent on the host.
-Pyxis: Slurm's srun starts the agents themselves in the container (its option --container-image, which enroot serves).
+Apptainer (formerly named Singularity): each rank is a process of `apptainer exec`, which the agent starts on the host.
+Pyxis: Slurm's srun starts the agents themselves in the container (option --container-image, implemented by enroot).
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ HOST_VARIABLES = (
     "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME",
     "LOADEDMODULES", "_LMFILES_", "MODULEPATH",
 )  # fmt: skip
-"""Variables that name what the image does not have."""
+"""Environment variables that name files or environments of the host, which the image does not contain."""
 _DRIVER = "/proc/driver/nvidia/version"
 _PYXIS_OPTION = "--container-image"
 _LOGINS = ("APPTAINER_", "SINGULARITY_", "ENROOT_")
 
 
 class ContainerRuntime(NamedTuple):
-    """`program` is executed on the nodes; "" for Pyxis, which belongs to srun."""
+    """A container runtime. `program` is the command that is executed on the nodes; "" for Pyxis, which is part of srun,
+    and for no runtime."""
 
     kind: str
     program: str
 
 
 def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> ContainerRuntime | None:
-    """Find the container runtime that the compute has, as configured, or as found on this machine, its login node; None
-    where there is none. An srun that cannot be asked counts as one without Pyxis."""
+    """Find the container runtime of a compute: the configured one, or the one found on this machine, which is its login
+    node. None if there is none. An srun that cannot be called counts as one without Pyxis."""
     from shutil import which
 
     asked = settings.container
@@ -78,8 +79,8 @@ def find_runtime(settings: ComputeSettings, environ: Mapping[str, str]) -> Conta
 def wrap_in_container(
     plan: Plan, job: Job, image: str, request: SubmissionRequest, facts: ComputeFacts, paths: RunPaths
 ) -> tuple[Plan, tuple[str, ...]]:
-    """Return `plan` with its ranks in the image, unless the compute has no containers; and the words that stand in
-    front of each rank's command."""
+    """Return `plan` with its ranks in the image, and the words that precede each rank's command. The words are empty
+    for Pyxis. If the compute has no containers, the plan is unchanged and the words are empty."""
     settings = request.config.computes[plan.compute]
     runtime = find_runtime(settings, request.environ)
     if runtime is None or runtime.kind == NONE:
@@ -98,12 +99,13 @@ def wrap_in_container(
 
 
 def _without_host_variables(plan: Plan) -> Plan:
-    """`plan` without the variables in its ranks that name what only the host has."""
+    """Return `plan` with HOST_VARIABLES unset in its ranks: they name files that only the host has."""
     return plan._replace(activated={**plan.activated, **dict.fromkeys(HOST_VARIABLES)})
 
 
 def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) -> list[str]:
-    """Directories that ranks must see: the run's (an element's lies in its array's), its data, what was staged."""
+    """Return the directories that ranks must see: the run directory (for an element, that of its array), the inputs and
+    outputs, and the staged data."""
     from worldsize.jobspec.paths import is_remote, output_path
 
     place = array_of(paths)
@@ -120,7 +122,7 @@ def _binds(plan: Plan, job: Job, request: SubmissionRequest, paths: RunPaths) ->
 
 
 def check_image(plan: Plan, job: Job, image: str, request: SubmissionRequest) -> list[CheckResult]:
-    """Check whether the ranks can run in the image."""
+    """Check whether the ranks can run in the image. Return the problem or notice, if there is one."""
     runtime = find_runtime(request.config.computes[plan.compute], request.environ)
     found = _find_obstacle(plan, job, image, runtime, request.origins.of("environment.image"))
     return [found] if found else []
@@ -152,7 +154,8 @@ def _find_obstacle(plan: Plan, job: Job, image: str, runtime: ContainerRuntime |
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Fetch the request's image where this machine can: nodes often cannot. Return the request with it. UsageError."""
+    """Fetch the request's image if this machine can, since nodes often cannot. Return the request with the image's
+    path. Raise UsageError if it cannot be fetched."""
     from shutil import which
 
     image = dry.environment.image if dry.environment else None
@@ -174,24 +177,24 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _fetch_environ(request: SubmissionRequest, dry: PlannedJob) -> dict[str, str]:
-    """Return the variables for the program that fetches an image: of those that `secrets:` names, only its own
-    logins."""
+    """Return the environment variables for the program that fetches an image. Of the variables that `secrets:` names,
+    only the program's own logins are included."""
     hidden = [name for name in dry.job.secrets if not name.startswith(_LOGINS)]
     return without_variables(request.environ, withheld_variables(hidden, request.environ))
 
 
 def is_file(image: str) -> bool:
-    """Return whether an image is named by a path: a file, or a directory that was unpacked."""
+    """Return whether an image is given as a path: a file, or an unpacked directory."""
     return image.endswith(_FILE_ENDINGS) or image.startswith(("/", "./", "../", "~"))
 
 
 def apptainer_address(image: str) -> str:
-    """Return an image's address as apptainer takes it: a bare name is Docker's."""
+    """Return an image's address in the form for apptainer. A bare name is an image of Docker's registry."""
     return image if is_file(image) or _SCHEME.match(image) else "docker://" + image
 
 
 def enroot_address(image: str) -> str:
-    """Return an image's address as enroot takes it: with a # between registry and name."""
+    """Return an image's address in the form for enroot: with a # between registry and name."""
     if is_file(image):
         return image
     name = image.removeprefix("docker://")
@@ -202,7 +205,7 @@ def enroot_address(image: str) -> str:
 
 
 def has_password(image: str) -> bool:
-    """Return whether an image's address holds a user and a password."""
+    """Return whether an image's address contains a user name and a password."""
     login, at, _ = image.removeprefix("docker://").partition("/")[0].rpartition("@")
     return bool(at) and ":" in login
 
@@ -210,8 +213,8 @@ def has_password(image: str) -> bool:
 def apptainer_command(
     program: str, image: str, binds: Sequence[str], gpus: bool, options: Sequence[str]
 ) -> tuple[str, ...]:
-    """What stands in front of a rank's command: it is executed in the image, with `binds` at their own paths, in the
-    directory where it would be outside. Variables come along, and so do signals and the exit code."""
+    """Return the words that precede a rank's command, so that it runs in the image. `binds` are mounted at their own
+    paths. The working directory, the environment variables, signals and the exit code are the same as outside."""
     words = [program, "exec", *(["--nv"] if gpus else [])]
     for bind in _outermost_directories(binds):
         words += ["--bind", bind.replace(":", "\\:") if ":" in bind else bind]
@@ -219,13 +222,13 @@ def apptainer_command(
 
 
 def pyxis_options(image: str, binds: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of the srun that starts the agents, with `binds` at their own paths."""
+    """Return the options of the srun that starts the agents in the image, with `binds` mounted at their own paths."""
     mounts = ",".join(f"{bind}:{bind}" for bind in _outermost_directories(binds))
     return ("--container-image=" + image, "--container-mounts=" + mounts, "--no-container-mount-home", *options)
 
 
 def _outermost_directories(binds: Sequence[str]) -> list[str]:
-    """Return the directories that lie in no other of them."""
+    """Return the directories that are not below another one of them."""
     found: list[str] = []
     for bind in sorted(set(binds)):
         if not any(bind == other or bind.startswith(other.rstrip("/") + "/") for other in found):
@@ -234,7 +237,8 @@ def _outermost_directories(binds: Sequence[str]) -> list[str]:
 
 
 def pull_image(image: str, runtime: str, program: str, store: ContentStore, environ: Mapping[str, str]) -> str:
-    """Fetch the image, once, as one file that the nodes see; return its path. UsageError with what the runtime said."""
+    """Fetch the image as one file that the nodes see, unless the store already has it. Return its path. Raise
+    UsageError, with the runtime's message, if it cannot be fetched."""
     name = enroot_address(image) if runtime == PYXIS else apptainer_address(image)
     key = hashlib.sha256(name.encode()).hexdigest()[:32]
     path = os.path.join(store.directory, "images", key)

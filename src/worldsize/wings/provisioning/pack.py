@@ -1,6 +1,8 @@
-"""Pack an environment as one file: all below its prefix, and a virtual environment's Python where that has to come too.
+"""The packing of an environment into one file: all files below its prefix, and the Python installation of a virtual
+environment if it is needed.
 
-The same content gives the same bytes. The files that hold the prefix's path are listed: nodes put their own there.
+The same content results in the same bytes. The archive lists the files that contain the prefix's path: nodes replace it
+with their own.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ _CHUNK = 1 << 20
 def pack(
     found: ExistingEnvironment, target: str, tick: Callable[[int, int], None] = lambda *_: None
 ) -> EnvironmentPack:
-    """Pack the environment into the file `target`, whole or not at all. UsageError for what cannot be packed,
-    StorageError for the disk. `tick` is called with the bytes that are done and those of all."""
+    """Pack the environment into the file `target`, which is written completely or not at all. Raise UsageError if it
+    cannot be packed, StorageError if the file cannot be written. `tick` is called with the bytes that are packed so far
+    and the total."""
     base = base_installation(found)
     places = {found.prefix: "", **({base: BASE} if base else {})}
     entries = [*entries_below(found.prefix, "", EXCLUDED_NAMES if found.kind == "conda" else frozenset())]
@@ -90,7 +93,7 @@ def _description(
 def _tar(
     description: bytes, entries: Sequence[PackEntry], places: Mapping[str, str], tick: Callable[[int], None]
 ) -> Iterator[bytes]:
-    """Yield the parts of a tar file of the description and the entries."""
+    """Yield the parts of a tar file that contains the description and the entries."""
     info = tarfile.TarInfo(DESCRIPTION)
     info.size = len(description)
     yield info.tobuf(tarfile.GNU_FORMAT)
@@ -112,10 +115,10 @@ def _tar(
 
 
 def _member(entry: PackEntry, known: dict[tuple[int, int], str], places: Mapping[str, str]) -> tarfile.TarInfo:
-    """Return the header of an entry. `known`: the files that other members hold already, to which further names of
-    theirs are hard links; a new file is added."""
+    """Return the tar header of an entry. `known` maps files to the names of the members that contain them: another name
+    of such a file becomes a hard link. A new file is added to it."""
     info = tarfile.TarInfo(entry.name)
-    used = entry.name == PREFIX_DESCRIPTION  # whose time says when the environment was last used
+    used = entry.name == PREFIX_DESCRIPTION  # its modification time records when the environment was last used
     info.mtime = 0 if used else int(entry.status.st_mtime)
     info.mode = stat.S_IMODE(entry.status.st_mode) & 0o755
     file = (entry.status.st_dev, entry.status.st_ino)
@@ -142,8 +145,8 @@ def _content(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
-    """Return the target of a link: relative where it leads into the environment, or into the Python that is packed with
-    it."""
+    """Return the target of a symbolic link. It is relative if it leads into the environment, or into the Python
+    installation that is packed with it."""
     target = os.path.normpath(os.path.join(os.path.dirname(entry.path), link))
     for old, new in places.items():
         if target == old or target.startswith(old + os.sep):
@@ -153,7 +156,7 @@ def _link_target(entry: PackEntry, link: str, places: Mapping[str, str]) -> str:
 
 
 def _write(path: str, archive: Iterable[bytes], pool: ThreadPoolExecutor) -> tuple[str, int]:
-    """Write the archive, cut into gzip members that several threads compress. Return the file's sha256 and size."""
+    """Write the archive, cut into gzip members that several threads compress. Return the file's SHA-256 and size."""
     make_directories(os.path.dirname(os.path.abspath(path)))
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

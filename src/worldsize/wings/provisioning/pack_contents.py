@@ -1,4 +1,5 @@
-"""What belongs to an environment that is packed: its files, those of its Python, and which of them hold its path."""
+"""The contents of a packed environment: its files, those of its Python installation, and the files that contain its
+path."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class PackEntry(NamedTuple):
 
 
 def base_installation(found: ExistingEnvironment) -> str | None:
-    """Return the installation that a virtual environment's Python belongs to, unless it is the system's own."""
+    """Return the prefix of the installation to which a virtual environment's Python belongs; None if that is the
+    system's own, or the environment is no virtual environment."""
     if found.kind != "venv":
         return None
     python = os.path.realpath(found.python)
@@ -61,7 +63,8 @@ def entries_below(root: str, name: str, left_out: frozenset[str]) -> Iterator[Pa
 
 
 def base_entries(base: str) -> Iterator[PackEntry]:
-    """What is needed of a Python installation to run: its programs, its standard library, its shared library."""
+    """Yield the entries of a Python installation that it needs to run: its programs, its standard library, its shared
+    library."""
     yield PackEntry(BASE, base, os.stat(base))
     for part in ("bin", "lib"):
         top = os.path.join(base, part)
@@ -76,8 +79,8 @@ def base_entries(base: str) -> Iterator[PackEntry]:
 
 
 def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | None:
-    """Return the entry as a file that holds one of the `prefixes`; None for others. Bytecode does not count: it names
-    its source for tracebacks alone."""
+    """Return the entry as a file that contains one of the `prefixes`; None if it contains none. Bytecode is ignored: it
+    names its source file only for tracebacks."""
     if entry.link is not None or not stat.S_ISREG(entry.status.st_mode) or entry.name.endswith(".pyc"):
         return None
     with open(entry.path, "rb") as file:
@@ -89,8 +92,8 @@ def find_prefix_file(entry: PackEntry, prefixes: Iterable[str]) -> PrefixFile | 
 
 
 def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]) -> list[PrefixFile]:
-    """`holders` with the room that conda left in what it installed: its packages were built in a place with a long
-    name."""
+    """Return `holders` with the room that conda left in the binary files that it installed. Conda packages are built in
+    a directory with a long name."""
     if found.kind != "conda":
         return list(holders)
     rooms = _conda_padding(found.prefix)
@@ -98,8 +101,8 @@ def with_conda_padding(found: ExistingEnvironment, holders: Sequence[PrefixFile]
 
 
 def _conda_padding(prefix: str) -> dict[str, int]:
-    """Return the room in files of conda's packages, in bytes by path. Records that cannot be understood are skipped: a
-    file without a known room keeps the old path where the new one is longer."""
+    """Return the room in files of conda's packages, in bytes by path. Records that cannot be parsed are skipped: a file
+    without a known room keeps the old path if the new one is longer."""
     rooms = {}
     directory = os.path.join(prefix, "conda-meta")
     for name in sorted(os.listdir(directory)):
@@ -117,7 +120,7 @@ def _conda_padding(prefix: str) -> dict[str, int]:
 
 
 def portability_notices(found: ExistingEnvironment, base: str | None) -> Iterator[str]:
-    """What the nodes must have in addition, since it is not in the file."""
+    """Yield notices about what the nodes must have in addition, because it is not in the packed file."""
     if found.kind == "venv" and base is None:
         yield f"its Python is the system's ({os.path.realpath(found.python)}): the nodes must have it too"
     for name, where in _editable_installs(found.prefix):

@@ -1,7 +1,8 @@
-"""Environments that are packed, and unpacked on each node's disk: packed once for each content, with a note beside.
+"""Packed environments that each node unpacks on its own disk. Each content is packed once; a note next to the file
+describes it.
 
-NAME-0123456789abcdef.tar.gz         beside an environment that was built here; in `packs/` for any other
-NAME-0123456789abcdef.tar.gz.json    its digest and size, as long as the file is as it was
+NAME-0123456789abcdef.tar.gz         next to an environment that was built here; in `packs/` for any other
+NAME-0123456789abcdef.tar.gz.json    the note: its digest and size, valid while the file is unchanged
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from worldsize.wings.provisioning.pack import SUFFIX, pack
 
 
 def packed_environment(spec: EnvironmentSpec, path: str) -> Environment:
-    """Return the environment that the packed file `path` holds. UsageError, NotFound for what is wrong with it."""
+    """Return the environment in the packed file `path`. Raise NotFound if there is no such file, UsageError if it is no
+    packed environment or `spec` needs a build."""
     if spec.needs_build:
         raise UsageError("nothing can be installed into a packed environment", path, "name its prefix instead")
     return Environment(spec, environment_of_pack(path), notices=image_notices(spec), archive=path)
@@ -49,7 +51,7 @@ def with_packed_environment(
     settings: ComputeSettings,
     facts: ComputeFacts,
 ) -> tuple[Plan, list[CheckResult]]:
-    """Return `plan` with the environment unpacked on each node, and what is wrong with that."""
+    """Return `plan` with the environment unpacked on each node, and the reasons why that is not possible."""
     why = _find_obstacle(job, environment)
     if why is not None:
         return plan, [why]
@@ -73,7 +75,7 @@ def _find_obstacle(job: Job, environment: Environment) -> CheckResult | None:
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Pack the request's environment, where the nodes unpack it. Return the request with it. UsageError,
+    """Pack the request's environment if the nodes unpack it. Return the request with the pack. Raise UsageError,
     StorageError."""
     environment, local = dry.environment, dry.plan.local
     if environment is None or local is None or local.archive is None:
@@ -100,8 +102,8 @@ def _make_pack(
 
 
 def environment_of_pack(path: str) -> ExistingEnvironment:
-    """Describe a packed environment as it is once unpacked, at the mark that stands for its place until then. NotFound;
-    UsageError for a file that is none."""
+    """Describe a packed environment as an existing one whose path is ENVIRONMENT_MARK until it is unpacked. Raise
+    NotFound if there is no such file, UsageError if it is no packed environment."""
     try:
         with open(open_regular_file(path), "rb") as file:
             value = description_of(file.read)
@@ -117,7 +119,8 @@ def environment_of_pack(path: str) -> ExistingEnvironment:
 
 
 def describe_pack(path: str) -> EnvironmentPack:
-    """Return a packed environment's digest and size; the file is read only where its note is missing. OSError."""
+    """Return a packed environment's digest and size. The file itself is read only if its note is missing or outdated.
+    Raise OSError."""
     status = os.stat(path)
     note = _read_note(path)
     if (note.get("size"), note.get("mtime_ns")) == (status.st_size, status.st_mtime_ns) and is_sha256(
@@ -130,7 +133,8 @@ def describe_pack(path: str) -> EnvironmentPack:
 
 
 def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> EnvironmentPack:
-    """Pack the environment as `path`, unless it is there; one process packs, others wait. UsageError, StorageError."""
+    """Pack the environment as the file `path`, unless that exists. Only one process packs; others wait for it. Raise
+    UsageError, StorageError."""
     if os.path.exists(path):
         return describe_pack(path)
     what = f"packing {os.path.basename(found.prefix)}"
@@ -151,7 +155,8 @@ def pack_once(found: ExistingEnvironment, path: str, news: TransferProgress) -> 
 
 
 def content_key(prefix: str) -> str:
-    """Return a key that changes when a file below `prefix` is added, removed or written. Reads no file."""
+    """Compute a key that changes when a file below `prefix` is added, removed or written. Only file names, sizes and
+    times are read, no contents."""
     digest = hashlib.sha256(os.fsencode(prefix))
     for line in _statuses(prefix):
         digest.update(line)
@@ -172,8 +177,8 @@ def _statuses(directory: str) -> Iterator[bytes]:
 
 
 def _read_note(path: str) -> dict[str, Any]:
-    """Read a pack's note; nothing where it is missing, or somebody else could have written it: what nodes unpack, and
-    execute, goes by it."""
+    """Read a pack's note. Return an empty mapping if it is missing, or if another user could have written it: the note
+    decides what nodes unpack and execute."""
     note = path + ".json"
     try:
         if not is_ours(os.lstat(note)) or danger_of_file(note, os.stat(note)):
@@ -188,4 +193,4 @@ def _write_note(found: EnvironmentPack) -> None:
     try:
         write_json(found.path + ".json", value)
     except OSError:
-        pass  # somebody else's directory: the pack is read again next time
+        pass  # another user's directory: the pack is read again next time

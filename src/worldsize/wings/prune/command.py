@@ -1,4 +1,4 @@
-"""prune: finished runs, removed by a rule; rm: those that are named."""
+"""The commands `prune`, which removes finished runs by a rule, and `rm`, which removes the named runs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run_prune(options: argparse.Namespace) -> int:
 
 
 class _KeptRuns:
-    """Counts the runs that are kept since they have written files."""
+    """A counter of the runs that are kept because they have written files."""
 
     def __init__(self) -> None:
         self.runs = self.bytes = 0
@@ -101,7 +101,8 @@ class _KeptRuns:
 
 
 def _written(paths: RunPaths) -> tuple[int, int]:
-    """Return how many files a run, or the elements of an array, have written, and their bytes."""
+    """Return the number of files that a run, or the elements of an array, have written, and their total size in
+    bytes."""
     files = size = 0
     for root in [paths.root, *_element_roots(paths)]:
         for file in output_files(RunPaths(root)):
@@ -118,7 +119,8 @@ def _element_roots(paths: RunPaths) -> list[str]:
 
 
 def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
-    """UsageError for a run that has not ended, that is not this user's own, or that has written files."""
+    """Remove the named run. Return its id and the bytes that this frees. Raise UsageError if the run has not ended, is
+    not this user's own, is an element of an array, or has written files and `--with-outputs` is missing."""
     from worldsize.service.ownership import danger_of_run
     from worldsize.trust.directories import refuse_foreign
     from worldsize.wings.prune.removal import remove
@@ -147,7 +149,8 @@ def _remove(text: str, options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _may_go_on(run: Run) -> bool:
-    """Return whether the compute still has a run whose own files do not tell. False where no file names it there."""
+    """Return whether the compute still has a run whose own files do not show its state. False if no file contains the
+    run's identifier on the compute."""
     try:
         handle = run.native()
     except DamagedRun:

@@ -1,4 +1,4 @@
-"""Removes finished runs, and with them the stored code that no run uses any more."""
+"""The removal of finished runs, and of the stored code that no run uses any more."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def prune(
     """Remove finished runs. Return (id, bytes that its removal frees) for each, newest first.
 
     older_than  seconds since the end
-    keep        the newest runs that stay, whatever their state
+    keep        the number of newest runs that stay, in any state
     states      final states; None: all of them
-    is_kept     asked last, of each run that is about to be removed
+    is_kept     called last, with each run that is about to be removed
 
-    A run without a readable result is never touched; `remove` removes any. One that is being removed is out of sight
-    at once, and what an interrupted removal left is removed by the next. Raises StorageError where a run cannot be
+    A run without a readable result is never removed; `remove` removes any run. A run that is being removed disappears
+    from the runs at once, and the next removal completes an interrupted one. Raise StorageError if a run cannot be
     removed.
     """
     pruned = []
@@ -68,7 +68,7 @@ def prune(
 
 
 def _has_valid_result(paths: RunPaths) -> bool:
-    """Return whether a run has a result that is valid as a whole, which all readers take for its end."""
+    """Return whether a run has a completely valid result, which all readers accept as its end."""
     try:
         return read_record(paths.result, status_of) is not None
     except (OSError, DamagedRun):
@@ -76,7 +76,8 @@ def _has_valid_result(paths: RunPaths) -> bool:
 
 
 def remove(home: str, paths: RunPaths, dry_run: bool = False) -> int:
-    """Remove a run, or an array, whatever its state. Return the bytes that this frees. Raises StorageError."""
+    """Remove a run, or an array, in any state. Return the bytes that this frees. Raise StorageError if it cannot be
+    removed."""
     try:
         size = _measure(paths.root)
         if not dry_run:
@@ -93,7 +94,7 @@ def _is_selected(summary: Summary, now: float, older_than: float | None, states:
 
 
 def _measure(root: str) -> int:
-    """Return the bytes of the files that only this run and the stored code link."""
+    """Return the bytes of the files with at most two hard links: that of this run, and that of the stored code."""
     total = 0
     for directory, _, names in os.walk(root):
         for name in names:
@@ -104,7 +105,7 @@ def _measure(root: str) -> int:
 
 
 def _remove_run(link: str, root: str) -> None:
-    """Remove a run. Raises StorageError for one whose directory somebody else has put there, or could have."""
+    """Remove a run. Raise StorageError if another user has created its directory, or could have."""
     require_shared_directory(os.path.dirname(root))
     danger = foreign_danger(root)
     if danger:
@@ -117,9 +118,9 @@ def _remove_run(link: str, root: str) -> None:
 
 
 def _finish_interrupted(directory: str) -> None:
-    """Finish interrupted removals of this user's runs; another user's in the same runs_dir are theirs to finish.
-    Nothing is removed where others could have given such a name to something else: they can move a directory that they
-    can write to, which no run is."""
+    """Complete interrupted removals of this user's runs. Other users' removals in the same runs_dir are left to them.
+    Nothing is removed where other users could have renamed another directory to such a name: they can move any
+    directory that they can write to, and a run is never writable for them."""
     try:
         require_shared_directory(directory)
         with os.scandir(directory) as iterator:
@@ -137,9 +138,10 @@ def _finish_interrupted(directory: str) -> None:
 
 
 def _sweep_objects(path: str, now: float) -> None:
-    """Remove objects that no run links. A snapshot taken meanwhile that misses one stores it again.
+    """Remove objects that no run links. A snapshot that is taken meanwhile and misses one stores it again.
 
-    Everything is done in the directory that was looked at: another name for it, or a link in its place, leads nowhere.
+    All operations are relative to the directory that was opened: renaming it, or putting a link in its place, has no
+    effect.
     """
     try:
         directory = open_private_directory(path, make=False)
@@ -157,7 +159,7 @@ def _sweep_objects(path: str, now: float) -> None:
 
 
 def _sweep_file(folder: int, name: str, now: float, stored: bool) -> None:
-    """Remove a file that is not used any more. What cannot be removed is swept the next time."""
+    """Remove a file that is no longer used. A file that cannot be removed is swept the next time."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:

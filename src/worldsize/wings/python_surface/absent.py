@@ -1,5 +1,5 @@
-"""Names of `azure.ai.ml` that samples import and worldsize has nothing of: importing one is allowed, using it says what
-there is instead."""
+"""Placeholders for names of `azure.ai.ml` that samples import and worldsize does not implement. Importing one is
+allowed; using it raises an error that names the alternative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _INPUTS = "name the file or folder itself: Input(path=…)"
 
 
 class AbsentEntity:
-    """Raises UsageError, which says what there is instead, when one is made."""
+    """The base class of the placeholders. Creating an instance raises UsageError, which names the alternative in
+    `instead`."""
 
     instead = ""
 
@@ -53,5 +54,5 @@ class AzureDataLakeGen2Datastore(AbsentEntity):
 
 
 def refuse_absent(name: str, instead: str) -> NoReturn:
-    """Raises UsageError."""
+    """Raise UsageError: `name` does not exist, and `instead` describes the alternative."""
     raise UsageError(f"worldsize has no {name}", None, instead)

@@ -1,4 +1,4 @@
-"""The Python surface's verbs: submit a job, open a run."""
+"""Functions of the Python API: submit a job, open a run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ JobLike = Job | CommandJob | str | os.PathLike[str]
 
 
 def load_job(path: str | os.PathLike[str]) -> Job:
-    """Return the job in a file; what it warns of becomes Python warnings. Raises JobError, with file and line, for one
-    that is not right."""
+    """Return the job in a file. Its warnings become Python warnings. Raise JobError, with file and line, if it is not
+    valid."""
     loaded = read_job_file(os.fspath(path))
     _warn(loaded.warnings)
     return loaded.job
@@ -83,16 +83,16 @@ def submit(
     after: RunLike | Iterable[RunLike] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Run | RunArray:
-    """Start a job (from `command()`, `load_job()`, or a job file's path); return its run, which goes on without this
-    process.
+    """Start a job, given by `command()`, `load_job()` or the path of a job file. Return its run, which does not depend
+    on this process.
 
-    `compute` takes the place of the job's. `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of
-    values) or `count` start several runs, at most `at_once` at the same time, and give a RunArray; so does a job that
-    says one of them itself. `after` names runs, or arrays, that have to SUCCEED before it starts. `environ` takes the
-    place of this process's environment.
+    `compute` replaces the job's compute. `world` is "NxM": nodes × processes per node. `matrix` (inputs to lists of
+    values) or `count` start several runs, at most `at_once` at the same time, and return a RunArray; so does a job that
+    contains one of them itself. `after` names runs, or arrays, that have to reach SUCCEEDED before it starts. `environ`
+    replaces this process's environment variables.
 
-    Raises UsageError with every problem found before anything was created, PlanError for a job that does not fit the
-    compute, SubmitRejected when the compute says no.
+    Raise UsageError, with every problem found before anything was created; PlanError if the job does not fit the
+    compute; SubmitRejected if the compute refuses it.
     """
     environ = os.environ if environ is None else environ
     ready = _with_array_options(read_job_like(job, "submit()"), matrix, count, at_once)
@@ -111,8 +111,8 @@ def submit(
 
 
 def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> Run:
-    """Return the run of that id, unique beginning of it, name or directory; without one, the latest that was started
-    from the current directory. Raises NotFound where there is none; UsageError for an array of runs."""
+    """Return the run with that id, unique beginning of an id, name or directory; without one, the latest run that was
+    started from the current directory. Raise NotFound if there is none, UsageError if it is an array of runs."""
     found = _find(run, os.environ if environ is None else environ)
     if not isinstance(found, Run):
         raise UsageError(f"{found.id} is an array of runs", None, "open_array() opens it")
@@ -120,7 +120,7 @@ def open_run(run: str | None = None, *, environ: Mapping[str, str] | None = None
 
 
 def open_array(run: str | None = None, *, environ: Mapping[str, str] | None = None) -> RunArray:
-    """Return an array of runs, found as by `open_run`. Raises NotFound where there is none; UsageError for a single
+    """Return an array of runs, found as by `open_run`. Raise NotFound if there is none, UsageError if it is a single
     run."""
     found = _find(run, os.environ if environ is None else environ)
     if isinstance(found, Run):
@@ -153,7 +153,7 @@ def _with_array_options(
 
 
 def _with_values(job: Job, matrix: Mapping[str, Iterable[Any]]) -> Job:
-    """`job` with these inputs varied, as `with_matrix`: by any iterable of literals for each name."""
+    """Return `job` with these inputs varied. `matrix` maps each input's name to an iterable of literals."""
     from worldsize.jobspec.keys.key import Key
     from worldsize.jobspec.reading.matrix import check_array, read_matrix
     from worldsize.jobspec.reading.problems import Problems
@@ -189,8 +189,8 @@ def _dependencies(
 
 
 def read_job_like(job: object, caller: str) -> Job:
-    """Return the job that it is, makes or names by the path of its file. UsageError, which names the `caller`, for
-    anything else; JobError."""
+    """Return `job` as a Job: itself, the job that a CommandJob builds, or the job in the file at that path. Raise
+    UsageError, which names the `caller`, if it is anything else; JobError if the job is not valid."""
     if isinstance(job, CommandJob):
         built, warnings = job.build()
         _warn(warnings)

@@ -1,4 +1,5 @@
-"""`command(…)`: a job built in Python, shaped like azure.ai.ml's function of that name."""
+"""The function `command(…)`, which builds a job in Python. Its shape is that of azure.ai.ml's function of the same
+name."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ _IGNORED = ("is_deterministic",)
 
 
 class CommandJob:
-    """A job in the making: every key is an attribute that may be set until the job is built.
+    """A job that is not built yet: every key is an attribute that may be set until the job is built.
 
     Attributes are the keys of a job file, and `instance_count`, `instance_type`, `locations`, `docker_args`,
     `shm_size`, `max_instance_count`, `timeout`, `job_tier` and `priority` without their sections: `job.instance_count`
     and `job.resources.instance_count` are one value. `inputs`, `outputs`, `tags` and `environment_variables` are dicts
-    to be changed in place. Nothing is checked before `build()`, except that attributes exist.
+    that may be changed in place. Nothing is checked before `build()`, except that attributes exist.
     """
 
     if TYPE_CHECKING:
@@ -106,7 +107,8 @@ class CommandJob:
         at_once: int | None
 
     def __init__(self, **values: Any) -> None:
-        """Takes the keywords of `command()`; None leaves one unset. Raises JobError for one that does not exist."""
+        """Set the attributes from the keywords of `command()`; None leaves an attribute unset. Raise JobError if a
+        keyword does not exist."""
         for name in attributes():
             if name not in _SECTION_OF:
                 object.__setattr__(self, name, {} if name in _DICTS else None)
@@ -114,7 +116,7 @@ class CommandJob:
             if values[name] is not None:
                 setattr(self, name, values[name])
 
-    if not TYPE_CHECKING:  # to a type checker an attribute that is not above does not exist
+    if not TYPE_CHECKING:  # type checkers must report attributes that are not listed above
 
         def __getattr__(self, name: str) -> object:
             if name not in _SECTION_OF:
@@ -122,7 +124,8 @@ class CommandJob:
             return _as_dict(self.__dict__.get(_SECTION_OF[name])).get(name)
 
         def __setattr__(self, name: str, value: Any) -> None:
-            """Raises JobError for what a job does not have, with the nearest that it has."""
+            """Set an attribute. Raise JobError, which names the most similar attribute, if a job has no attribute of
+            that name."""
             if name not in attributes():
                 from worldsize.jobspec.reading.nearest import did_you_mean
 
@@ -133,15 +136,15 @@ class CommandJob:
             object.__setattr__(self, name, dict(value) if name in _DICTS and isinstance(value, dict) else value)
 
     def set_resources(self, **keys: Any) -> None:
-        """Set keys of `resources`, those that are not None; the others stay."""
+        """Set those keys of `resources` that are not None; the others are unchanged."""
         self._set_keys("resources", keys)
 
     def set_limits(self, *, timeout: float) -> None:
-        """`timeout` in seconds."""
+        """Set the timeout of the job, in seconds."""
         self._set_keys("limits", {"timeout": timeout})
 
     def set_queue_settings(self, *, job_tier: str | None = None, priority: str | None = None) -> None:
-        """Set keys of `queue_settings`, those that are not None; the others stay."""
+        """Set those keys of `queue_settings` that are not None; the others are unchanged."""
         self._set_keys("queue_settings", {"job_tier": job_tier, "priority": priority})
 
     def _set_keys(self, section: str, keys: Mapping[str, Any]) -> None:
@@ -150,16 +153,16 @@ class CommandJob:
                 setattr(self, section, _with_key(section, getattr(self, section), name, value))
 
     def __repr__(self) -> str:
-        """One line, without values that may hold secrets."""
+        """Return one line, without values that may contain secrets."""
         name = self.display_name or self.name
         given = [("command", self.command), ("name", name), ("instance_count", self.instance_count)]
         texts = [f"{key}={short_text(value)}" for key, value in given if value is not None]
         return f"command({', '.join(texts)})"
 
     def build(self) -> tuple[Job, list[str]]:
-        """Return the job, and what there is to warn of. Relative paths start at the current directory.
+        """Return the job and its warnings. Relative paths are relative to the current directory.
 
-        Raises JobError that names every problem by its key.
+        Raise JobError, which names every problem by its key, if the job is not valid.
         """
         from worldsize.jobspec.paths import current_directory
         from worldsize.jobspec.reading.job import read_job
@@ -182,12 +185,12 @@ class CommandJob:
 
 
 Command = CommandJob
-"""Azure's other name for it."""
+"""The other name for it in azure.ai.ml."""
 
 
 def _with_key(section: str, value: Any, name: str, item: Any) -> Any:
-    """Return the section with this key: a dict stays one, all else becomes an object whose attributes may be
-    changed."""
+    """Return the section `value` with the key `name` set to `item`. A dict stays a dict; anything else becomes an
+    object whose attributes may be changed."""
     given = {**_as_dict(value), name: item}
     if isinstance(value, dict):
         return given
@@ -205,7 +208,8 @@ def _as_dict(section: Any) -> dict[str, Any]:
 
 
 def _input(value: Any) -> Any:
-    """A data asset is read as the input it stands for: by its path, or by its name on the service."""
+    """Convert a data asset to the Input that it represents, by its path or by its name on the service. Return any other
+    value unchanged."""
     if not isinstance(value, Data):
         return value
     path = value.path
@@ -215,7 +219,7 @@ def _input(value: Any) -> Any:
 
 
 def attributes() -> tuple[str, ...]:
-    """What a CommandJob has: the keys of a job, and those of its sections."""
+    """Return the names of a CommandJob's attributes: the keys of a job, and those of its sections."""
     own = tuple(name for name in Job._fields if name not in ("source", "batch_source", "type"))
     return (*own, *_SECTION_OF, *_IGNORED)
 
@@ -283,11 +287,11 @@ def command(
     at_once: int | None = None,
     **unknown: NoReturn,
 ) -> CommandJob:
-    """Return a job that executes `command` on every rank; `submit()` takes it.
+    """Return a job that executes `command` on every rank; pass it to `submit()`.
 
     The keywords are those of azure.ai.ml's `command`, then the other keys of a job file; None leaves one unset. `code`
-    and local paths are relative to the directory that the job is submitted from. Raises JobError for a keyword that
-    does not exist; values are checked when the job is built or submitted.
+    and local paths are relative to the directory from which the job is submitted. Raise JobError if a keyword does not
+    exist; values are checked when the job is built or submitted.
     """
     given = {key: value for key, value in locals().items() if key != "unknown"}
     return CommandJob(**given, **unknown)

@@ -1,10 +1,10 @@
-"""What `azure.ai.ml.constants` has for a command job, beside `AssetTypes`."""
+"""The classes of `azure.ai.ml.constants` for a command job, in addition to `AssetTypes`."""
 
 from __future__ import annotations
 
 
 class InputOutputModes:
-    """How inputs reach the nodes, and outputs leave them, as Azure ML names it: values of `mode`."""
+    """The values of `mode` in Azure ML: the ways in which inputs reach the nodes and outputs leave them."""
 
     MOUNT = "mount"
     DOWNLOAD = "download"
@@ -17,7 +17,7 @@ class InputOutputModes:
 
 
 class DistributionType:
-    """The kinds of distribution that Azure ML has: values of `type`."""
+    """The values of `type` for the kinds of distribution in Azure ML."""
 
     MPI = "mpi"
     TENSORFLOW = "tensorflow"

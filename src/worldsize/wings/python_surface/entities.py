@@ -1,7 +1,7 @@
-"""What `azure.ai.ml.entities` has for a command job: sections of a job file as objects, under Azure's names.
+"""The classes of `azure.ai.ml.entities` for a command job: sections of a job file as objects, under Azure's names.
 
-Each holds the keys of its section as attributes, which may be changed until the job is built; unset ones are None.
-Nothing is checked before that: a key or value that is wrong is told then, by its place in the job.
+Each object has the keys of its section as attributes, which may be changed until the job is built; unset ones are None.
+Nothing is checked before that. A wrong key or value is then reported with its position in the job.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _OWN = frozenset(("self", "more", "__class__"))
 
 
 class Section:
-    """One section of a job; `_asdict()` gives its keys that have a value, as the job's reader takes them."""
+    """A section of a job. `_asdict()` returns the keys that have a value, in the form that the job's reader accepts."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Takes the `locals()` of a constructor, with further keys in its `more`."""
+        """Set the attributes from the `locals()` of a constructor, whose `more` contains further keys."""
         for name, value in {**values, **values.get("more", {})}.items():
             if name not in _OWN:
                 setattr(self, name, value)
@@ -34,19 +34,20 @@ class Section:
         return "{}({})".format(type(self).__name__, ", ".join(f"{name}={value!r}" for name, value in self._shown()))
 
     def _shown(self) -> list[tuple[str, Any]]:
-        return [item for item in self._asdict().items() if item[0] != "variables"]  # which may hold secrets
+        return [item for item in self._asdict().items() if item[0] != "variables"]  # variables may contain secrets
 
 
 class BuildContext(Section):
-    """The directory of a Dockerfile. Read and kept; images are not built here."""
+    """The directory of a Dockerfile. It is read and kept, but worldsize builds no images."""
 
     def __init__(self, *, dockerfile_path: str | None = None, path: str | os.PathLike[str] | None = None) -> None:
         super().__init__(locals())
 
 
 class Environment(Section):
-    """What the ranks run in: `environment=Environment(conda_file="conda.yml")`. It is built where it is missing, or the
-    ranks run in `image`; nothing is registered. `more` are the other keys of `environment:`, such as `pip`."""
+    """The environment in which the ranks run: `environment=Environment(conda_file="conda.yml")`. It is built if it is
+    missing, or the ranks run in `image`; nothing is registered. `more` contains the other keys of `environment:`, such
+    as `pip`."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Environment(Section):
 
 
 class JobResourceConfiguration(Section):
-    """How many nodes, and what a service should give: `resources` of a job."""
+    """The section `resources` of a job: the number of nodes, and what a service should provide."""
 
     def __init__(
         self,
@@ -84,26 +85,26 @@ class JobResourceConfiguration(Section):
 
 
 ResourceConfiguration = JobResourceConfiguration
-"""Azure's other name for it."""
+"""The other name for it in azure.ai.ml."""
 
 
 class CommandJobLimits(Section):
-    """`timeout` in seconds: `limits` of a job."""
+    """The section `limits` of a job. `timeout` is in seconds."""
 
     def __init__(self, *, timeout: float | None = None, **more: Any) -> None:
         super().__init__(locals())
 
 
 class QueueSettings(Section):
-    """`queue_settings` of a job, for the service."""
+    """The section `queue_settings` of a job, for the service."""
 
     def __init__(self, *, job_tier: str | None = None, priority: str | None = None, **more: Any) -> None:
         super().__init__(locals())
 
 
 class JobService(Section):
-    """One of a job's `services`: TensorBoard and JupyterLab are started beside the first rank; the others are kept for
-    the service."""
+    """A service of a job's `services`. TensorBoard and JupyterLab are started next to the first rank; the others are
+    kept for the service."""
 
     def __init__(
         self,
@@ -118,21 +119,21 @@ class JobService(Section):
 
 
 class SshJobService(JobService):
-    """A login on the job's nodes, for these public keys."""
+    """A login on the job's nodes with these public keys."""
 
     def __init__(self, *, ssh_public_keys: str | None = None, **more: Any) -> None:
         super().__init__(**{"type": "ssh", "ssh_public_keys": ssh_public_keys, **more})
 
 
 class TensorBoardJobService(JobService):
-    """TensorBoard beside the first rank, on `log_dir`."""
+    """A TensorBoard for `log_dir`, next to the first rank."""
 
     def __init__(self, *, log_dir: str | None = None, **more: Any) -> None:
         super().__init__(**{"type": "tensor_board", "log_dir": log_dir, **more})
 
 
 class JupyterLabJobService(JobService):
-    """JupyterLab beside the first rank."""
+    """A JupyterLab next to the first rank."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**{"type": "jupyter_lab", **more})
@@ -146,7 +147,7 @@ class VsCodeJobService(JobService):
 
 
 class Identity(Section):
-    """`identity` of a job, for the service."""
+    """The section `identity` of a job, for the service."""
 
     def __init__(self, *, type: str, **more: Any) -> None:
         super().__init__(locals())
@@ -160,7 +161,7 @@ class ManagedIdentityConfiguration(Identity):
 
 
 class UserIdentityConfiguration(Identity):
-    """The identity of who submits the job, for the service."""
+    """The identity of the user who submits the job, for the service."""
 
     def __init__(self) -> None:
         super().__init__(type="user_identity")
@@ -178,4 +179,4 @@ SECTIONS = {
     "limits": CommandJobLimits,
     "queue_settings": QueueSettings,
 }
-"""The class of each section whose keys a CommandJob also has as attributes of its own."""
+"""The class of each section whose keys are also attributes of a CommandJob itself."""

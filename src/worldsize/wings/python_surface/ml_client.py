@@ -1,4 +1,4 @@
-"""`MLClient`, of which there is what submits a job: the step of Azure's samples that follows `command(…)`."""
+"""The class `MLClient`, as far as it submits a job: the step that follows `command(…)` in Azure's samples."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _ELSEWHERE = {
 
 
 class MLClient:
-    """Takes what Azure's takes, so that a sample's line stays as it is, and uses none of it: runs are submitted to the
-    computes of worldsize.toml. `create_or_update`, also as `jobs.create_or_update`, is all there is; anything else
-    raises UsageError, which says what there is instead."""
+    """A replacement for Azure's client that submits jobs to the computes of worldsize.toml. It accepts the arguments of
+    Azure's class, so that a sample's line works unchanged, and ignores them. Only `create_or_update`, also as
+    `jobs.create_or_update`, exists; anything else raises UsageError, which names the alternative."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class MLClient:
 
     @classmethod
     def from_config(cls, credential: Any = None, **_: Any) -> MLClient:
-        """Return the same: no file is read."""
+        """Return a client. No file is read."""
         return cls(credential)
 
     def create_or_update(
@@ -72,7 +72,7 @@ class MLClient:
         display_name: str | None = None,
         skip_validation: bool = False,
     ) -> Run | RunArray:
-        """`jobs.create_or_update`."""
+        """Submit a job, as `jobs.create_or_update`."""
         return self.jobs.create_or_update(
             job,
             description=description,
@@ -88,7 +88,7 @@ class MLClient:
 
 
 class JobOperations:
-    """`MLClient(…).jobs`."""
+    """The class of `MLClient(…).jobs`."""
 
     def create_or_update(
         self,
@@ -101,10 +101,10 @@ class JobOperations:
         display_name: str | None = None,
         skip_validation: bool = False,
     ) -> Run | RunArray:
-        """Submit a job, as `submit()`; return its run at once. Keywords take the place of what the job says. It is
-        checked before anything is created, whatever `skip_validation` says.
+        """Submit a job, as `submit()`; return its run at once. Keywords replace the keys of the job. The job is always
+        checked before anything is created; `skip_validation` has no effect.
 
-        Raises as `submit()`; UsageError for what is no job.
+        Raise the errors of `submit()`; UsageError if `job` is not a job.
         """
         changes = {
             "description": description,
@@ -121,8 +121,8 @@ class JobOperations:
 
 
 def _with_keys(job: Job, changes: Mapping[str, Any]) -> Job:
-    """Return the job with these keys, read as those of `command()`. Raises JobError for a value that is none of its
-    key."""
+    """Return the job with these keys, which are read as those of `command()`. Raise JobError if a value is not valid
+    for its key."""
     from worldsize.jobspec.keys.job import JOB
     from worldsize.jobspec.paths import current_directory
     from worldsize.jobspec.reading.problems import Problems
@@ -138,5 +138,5 @@ def _with_keys(job: Job, changes: Mapping[str, Any]) -> Job:
 
 def _refuse(what: str, name: str, instead: str) -> Any:
     if name.startswith("_"):
-        raise AttributeError(name)  # what copying, printing and notebooks ask of every object
+        raise AttributeError(name)  # copying, printing and notebooks look up such names on every object
     return refuse_absent(what, instead)

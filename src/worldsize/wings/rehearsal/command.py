@@ -1,4 +1,4 @@
-"""Rehearsals on the command line: `rehearse`, `--virtual-gpus`, and what is said of such runs."""
+"""Rehearsals on the command line: the verb `rehearse`, the option `--virtual-gpus`, and the notices about such runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST = 1024
 
 
 def with_rehearsal(job: Job, options: argparse.Namespace, config: Config, asked: Job) -> tuple[Job, tuple[Notice, ...]]:
-    """Return what `--virtual-gpus` and the verb `rehearse` make of the job, and what was said of it; `asked`: before
-    `-w`. JobError, UsageError."""
+    """Return the job as changed by `--virtual-gpus` and the verb `rehearse`, and the notices about the changes. `asked`
+    is the job before `-w`. Raise JobError, UsageError."""
     told: tuple[Notice, ...] = ()
     if options.virtual_gpus is not None:
         if not 1 <= options.virtual_gpus <= MOST:

@@ -1,4 +1,4 @@
-"""A cluster's job as one for this machine."""
+"""The conversion of a cluster's job to a rehearsal on this machine."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from worldsize.service.computes import requested_compute
 from worldsize.service.submission.make_plan import with_client_paths
 
 _MANY = 16
-"""The most ranks that one machine is thought to bear: each of them imports torch."""
+"""The number of ranks above which a notice warns about the load of one machine: each rank imports torch."""
 
 
 def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> tuple[Job, list[str]]:
-    """`job` on virtual nodes with as many virtual GPUs as its own compute's nodes have, and what was left out.
+    """Return `job` on virtual nodes with the number of virtual GPUs that the nodes of its own compute have, and notices
+    about what was left out.
 
-    compute  where it would run, if the job does not say; its configuration counts, and it is asked nothing
-    asked    the job before another size was asked for: where it had a process for each GPU, a node of the other size
-             has as many GPUs as processes, so that a wrong index shows there too
+    compute  the compute on which it would run, if the job names none. Only its configuration is read; it is not queried
+    asked    the job before another size was requested: if it had a process for each GPU, a node of the other size has
+             as many GPUs as processes, so that a wrong index is found there too
     """
     said = []
     name = requested_compute(config, compute, job.compute)[0]
@@ -44,7 +45,7 @@ def to_rehearsal(job: Job, config: Config, compute: str | None, asked: Job) -> t
 
 
 def _requested_gpus(job: Job) -> int | None:
-    """Return the GPUs of a node that the job asks its own compute for."""
+    """Return the number of GPUs of a node that the job requests from its own compute; None if it requests none."""
     count = parse_digits(str(job.slurm.get("gpus_per_node", "")).rpartition(":")[2])
     if count is not None:
         return count or None

@@ -1,4 +1,4 @@
-"""What a rehearsal could not show."""
+"""The limits of a rehearsal: what it could not show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = (
 
 
 def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """Lines, for the end of a rehearsal, that say what it could not show."""
+    """Return lines for the end of a rehearsal that list what it could not show."""
     lines = [f"this was a rehearsal on virtual GPUs; it does not show: {LIMITS}"]
     found = read_isolation(paths)
     if found.get("network"):
@@ -28,6 +28,7 @@ def limitation_lines(plan: Plan, paths: RunPaths) -> list[str]:
 
 
 def read_isolation(paths: RunPaths) -> Mapping[str, str | None]:
-    """Why the network was not cut and the disks not kept apart: "" where they were, None where that was not wanted."""
+    """Return the reasons why the network was not cut and the disks not separated: "" if it succeeded, None if it was
+    not requested."""
     found = read_object(paths.isolation).items()
     return {name: why for name, why in found if why is None or isinstance(why, str)}

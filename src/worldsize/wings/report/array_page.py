@@ -1,4 +1,5 @@
-"""The page of an array: a table of its runs, with their inputs and last values; why some failed; a search's trials."""
+"""The page of an array: a table of its runs with their inputs and last values, the failures of its runs, and the trials
+of a search."""
 
 from __future__ import annotations
 
@@ -30,16 +31,16 @@ from worldsize.wings.report.text import pairs_of, read_text, shorten, time_text,
 _ROWS = 2000
 _FAILURES = 50
 _INPUTS, _METRICS = 24, 8
-"""The most columns of inputs, and of last values."""
+"""The largest numbers of columns for inputs and for last values."""
 
 _READ = 500
-"""The most runs whose values are read."""
+"""The largest number of runs whose values are read."""
 
 _TABLE = 4 << 20
 
 
 def array_page(array: RunArray, statuses: Sequence[Status]) -> bytes:
-    """Return the page of an array, as HTML in UTF-8. Raises ConfigError where this installation is without the wing
+    """Return the page of an array, as HTML in UTF-8. Raise ConfigError if this installation does not include the wing
     `pictures`."""
     pictures = provider("pictures")
     makers: list[tuple[str, str, Callable[[], list[Child]]]] = [
@@ -100,7 +101,8 @@ def _took_text(status: Status) -> str:
 
 
 def _last_values(array: RunArray, number: int) -> Mapping[str, str]:
-    """Return the last value of each name that an element has logged, of the lowest rank that did."""
+    """Return the last value of each name that an element has logged. If several ranks logged the name, the lowest
+    rank's value is returned."""
     metrics = find_provider("metrics")
     if metrics is None:
         return {}
@@ -126,7 +128,8 @@ def _failure(pictures: Any, array: RunArray, number: int, status: Status) -> Chi
 
 
 def _trials(pictures: Any, array: RunArray) -> list[Child]:
-    """Of a search: the best so far, and the table of its trials."""
+    """Render the trials of a search: the best result so far, and the table of its trials. Empty if the array is no
+    search."""
     if not array.array.search:
         return []
     progress = find_provider("search_progress")
@@ -136,7 +139,8 @@ def _trials(pictures: Any, array: RunArray) -> list[Child]:
 
 
 def _csv_rows(path: str) -> Iterator[list[str]]:
-    """Yield the rows of the table, each as long as the first; none where it cannot be read."""
+    """Yield the rows of the table, each with the number of cells of the first row; no rows if the file cannot be
+    read."""
     try:
         text = read_text(path, _TABLE, mask_text)
     except OSError:

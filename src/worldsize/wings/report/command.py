@@ -1,4 +1,4 @@
-"""report: one HTML page of a run, to keep and to send."""
+"""The command `report`, which writes one HTML page of a run, to keep or to send."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLES = """examples:
 _LOG_LINES = 200
 _MARK = b'<meta name="generator" content="worldsize">'
 _BEGINNING = 200
-"""Bytes of a page in which the mark stands."""
+"""The number of bytes at the beginning of a page that are searched for the mark."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,8 @@ def report(options: argparse.Namespace) -> int:
 def make_report(
     runs: Run | RunArray, statuses: Sequence[Status], log_lines: int, every_variable: bool = False
 ) -> bytes:
-    """Return the page. UsageError for another user's run with links that lead out of it."""
+    """Return the page of a run or an array. Raise UsageError if it is another user's and contains links that lead out
+    of it."""
     from worldsize.wings.report.links import refuse_links_out
 
     if not runs.is_own:
@@ -79,7 +80,7 @@ def make_report(
 
 
 def refuse_other_file(path: str) -> None:
-    """UsageError where something else than a page is at `path`."""
+    """Raise UsageError if `path` exists and is not a page that worldsize has written."""
     if not os.path.lexists(path):
         return
     if not os.path.isfile(path) or _MARK not in read_if_possible(path, _BEGINNING):
@@ -89,7 +90,7 @@ def refuse_other_file(path: str) -> None:
 
 
 def write_page(path: str, page: bytes) -> None:
-    """Write the page, whole or not at all; what is there is replaced. StorageError."""
+    """Write the page completely or not at all. An existing file is replaced. Raise StorageError."""
     try:
         write_bytes(path, page)
     except OSError as error:

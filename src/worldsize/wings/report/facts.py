@@ -1,4 +1,5 @@
-"""What the sections of a run's page are made of, read once: they all tell of one moment."""
+"""The facts that the sections of a run's page show. They are read once, so that all sections describe the same
+moment."""
 
 from __future__ import annotations
 
@@ -20,20 +21,23 @@ from worldsize.trust.secrets import mask_text
 from worldsize.wings.report.text import value_text
 
 Child: TypeAlias = Any
-"""An element, text, or a picture, as the wing `pictures` has them."""
+"""A child of a page's element: an element, text, or a picture, as in the wing `pictures`."""
 
 _NODES = 4096
-"""The most nodes of a run whose records are read."""
+"""The largest number of nodes of a run whose records are read."""
 
 _LOGGING_RANKS = 64
-"""Of a run with more ranks, a name's values are read of the lowest rank that has logged it."""
+"""The largest number of ranks whose values are all read. In a larger run, the values of a name are read only from the
+lowest rank that has logged it."""
 
 _RECORD_BYTES, _ALL_RECORD_BYTES = 8 << 20, 64 << 20
-"""The most bytes of a node's events and exit record, and of those of all nodes; larger ones are no agents'."""
+"""The largest sizes in bytes of a node's events and exit record together, and of those of all nodes. Agents do not
+write larger ones."""
 
 
 class Node(NamedTuple):
-    """What a node has left of an attempt. `host` is "" where nothing tells it, `exit` None before its agent's end."""
+    """The records of one node for an attempt. `host` is "" if no record names it, `exit` is None before its agent has
+    ended."""
 
     node_rank: int
     host: str
@@ -43,17 +47,17 @@ class Node(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """A run as it is at the time `now`, in Unix seconds.
+    """The facts about a run at the time `now`, in Unix seconds.
 
-    plan      None where there is none, or it cannot be read
-    record    record.json; empty where it cannot be read
+    plan      None if there is none, or it cannot be read
+    record    record.json; empty if it cannot be read
     nodes     those of the latest attempt
-    mask      masks secrets in a text
+    mask      a function that masks secrets in a text
     pictures  the wing's provider
-    metrics   the wing's provider; None where this installation is without
-    series    what the run's scripts have logged, as that provider has it
-    log_lines how many lines of each log are shown
-    every_variable  whether all variables of whoever submitted are shown
+    metrics   the wing's provider; None if this installation does not include the wing
+    series    the values that the run's scripts have logged, in the form of that provider
+    log_lines the number of lines of each log that are shown
+    every_variable  whether all environment variables of the user who submitted the run are shown
     """
 
     run: Run
@@ -74,18 +78,19 @@ class RunFacts(NamedTuple):
         return self.run.paths
 
     def rank_exits(self) -> dict[int, RankExit]:
-        """How the ranks that have ended did so."""
+        """Return the exit record of each rank that has ended, by rank."""
         return {each.rank: each for node in self.nodes if node.exit for each in node.exit.ranks}
 
     def failed_ranks(self) -> list[int]:
-        """Return the first rank that failed, then the others that ended with an error by themselves."""
+        """Return the first rank that failed, then the other ranks that ended with an error and were not stopped by an
+        agent."""
         first = [self.status.failure.rank] if self.status.failure and self.status.failure.rank is not None else []
         others = (each.rank for each in self.rank_exits().values() if each.code and not each.stopped)
         return list(dict.fromkeys([*first, *others]))
 
 
 def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = False) -> RunFacts:
-    """Return the facts of a run. Raises ConfigError where this installation is without the wing `pictures`."""
+    """Return the facts of a run. Raise ConfigError if this installation does not include the wing `pictures`."""
     plan, metrics = _plan_of(run), find_provider("metrics")
     return RunFacts(
         run=run,
@@ -104,7 +109,8 @@ def read_facts(run: Run, status: Status, log_lines: int, every_variable: bool = 
 
 
 def _is_small_run(plan: Plan | None) -> bool:
-    """Return whether there is time to read what every rank has logged."""
+    """Return whether the logged values of every rank are read: the run has at most `_LOGGING_RANKS` ranks, or no
+    plan."""
     return plan is None or plan.world_size <= _LOGGING_RANKS
 
 
@@ -116,7 +122,7 @@ def _plan_of(run: Run) -> Plan | None:
 
 
 def read_nodes(paths: RunPaths, plan: Plan) -> tuple[Node, ...]:
-    """What the nodes have left of the attempt of `paths`."""
+    """Return the records of the nodes for the attempt of `paths`."""
     left, found = _ALL_RECORD_BYTES, []
     for node in plan.nodes[:_NODES]:
         size = _size(paths.events(node.node_rank)) + _size(paths.exit_record(node.node_rank))

@@ -1,5 +1,5 @@
-"""Links in another user's run that lead out of it: whoever makes a page of the run, and sends it, would send what lies
-there."""
+"""The check for links in another user's run that lead out of it. A page of such a run could contain a file of the user
+who makes and sends the page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from worldsize.plan.run_paths import RunPaths
 
 _ENTRIES = 100_000
 TRIALS = "trials.csv"
-"""The table of a search's trials, in the outputs of its array."""
+"""The file name of the table of a search's trials, in the outputs of its array."""
 
 _UNREAD = frozenset(("code", "inrank", "outputs", "user_logs"))
-"""Of these directories a page shows names and sizes alone; of an array's outputs, the table of a search, too."""
+"""Directories of which a page shows only names and sizes. Of an array's outputs, it also shows the table of a
+search."""
 
 
 def refuse_links_out(root: str) -> None:
-    """UsageError where a file that a page of the run, or array, in `root` may show is a link to what lies elsewhere, or
-    there are too many files to say so."""
+    """Raise UsageError if a file of the run, or array, in `root` that a page may show is a link that leads out of it,
+    or if there are too many files to check."""
     array = array_of(RunPaths(root))
     inside = os.path.realpath(array[0] if array else root)
     tables = [os.path.join(root, "outputs", TRIALS), *([RunPaths(array[0]).submission] if array else [])]
@@ -42,14 +43,14 @@ def _is_below(path: str, directory: str) -> bool:
 
 
 def _links(root: str) -> Iterator[str]:
-    """Yield the path of each link, and "" for each other entry, of the files that pages may show."""
+    """Yield the path of each link, and "" for each other entry, among the files that pages may show."""
     waiting = [root]
     while waiting:
         directory = waiting.pop()
         try:
             entries = list(os.scandir(directory))
         except OSError:
-            continue  # what cannot be listed cannot be shown either
+            continue  # a directory that cannot be listed cannot be shown either
         for entry in entries:
             yield entry.path if entry.is_symlink() else ""
             if entry.is_dir(follow_symlinks=False) and entry.name not in _UNREAD:

@@ -1,4 +1,4 @@
-"""The page of a run: its sections, each of which stands for itself."""
+"""The page of a run. Its sections do not depend on each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from worldsize.wings.report.text import value_text
 
 
 class Part(NamedTuple):
-    """A section: its name in the page, its title, what makes it. One that makes nothing is left out."""
+    """A section: its name in the page, its title, and the function that makes its content. A section without content is
+    omitted."""
 
     name: str
     title: str
@@ -62,11 +63,12 @@ def run_page(facts: RunFacts) -> bytes:
 
 
 def make_section(pictures: Any, name: str, title: str, make: Callable[[], list[Child]]) -> list[Child]:
-    """Return the section, with one sentence in it where it cannot be made; nothing where it would be empty."""
+    """Return the section. If its content cannot be made, it contains one sentence with the error. Return an empty list
+    if it would be empty."""
     try:
         children = make()
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
-        # Files of the run may be damaged, or anybody's: what the other sections say stands.
+        # Files of the run may be damaged, or written by another user: the other sections are shown all the same.
         children = [pictures.element("p", "This cannot be read: " + _words_of(error), class_="bad")]
     return [pictures.section(name, title, *children)] if children else []
 

@@ -1,4 +1,4 @@
-"""Texts of a page: bounded, with secrets masked; times and sizes in words."""
+"""Functions for the texts of a page: they limit lengths, mask secrets, and write times and sizes in words."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from worldsize.common.numbers import size_text
 from worldsize.state.exit_records import signal_name
 
 _CELL = 500
-"""Characters of a value in a table."""
+"""The largest number of characters of a value in a table."""
 
 
 def time_text(seconds: Any) -> str:
-    """ "2026-11-27 06:34:10 UTC"; "" for what is no time."""
+    """Return a Unix time as text, such as "2026-11-27 06:34:10 UTC"; "" if the value is no valid time."""
     if not is_number(seconds) or seconds <= 0:
         return ""
     try:
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
-        return ""  # beyond the last year
+        return ""  # after the last year that datetime supports
 
 
 def code_text(code: int) -> str:
@@ -33,33 +33,35 @@ def code_text(code: int) -> str:
 
 
 def value_text(value: Any, most: int = _CELL) -> str:
-    """Return a value of JSON's kinds, at most `most` characters of it; "" for None."""
+    """Return a JSON value as text of at most `most` characters; "" for None."""
     text = "" if value is None else value if isinstance(value, str) else str(value)
     return shorten(text, most)
 
 
 def shorten(text: str, most: int = _CELL) -> str:
-    """Return the text's beginning, and how much of it is left out."""
+    """Return the text's first `most` characters. If it is longer, append the number of characters that are left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
 def filled_columns(headers: Sequence[str], rows: list[list[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Return the columns that are not empty in every row."""
+    """Return the headers and rows of those columns that are not empty in every row."""
     kept = [place for place in range(len(headers)) if any(row[place] != "" for row in rows)]
     return [headers[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def pairs_of(value: Any, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Of the object's `names`, which stand for words, those that it has, in their order."""
+    """Return (label, value) for those `names` that the object has, in their order. `names` maps the object's names to
+    labels."""
     found = value if isinstance(value, dict) else {}
     return [(words, value_text(found[name])) for name, words in names.items() if found.get(name) not in (None, "")]
 
 
 def read_text(path: str, most: int, mask: Callable[[str], str]) -> str:
-    """Return the first `most` bytes of a regular file as text, masked, and how many are left out. OSError."""
+    """Return the first `most` bytes of a regular file as masked text, followed by the number of bytes that are left
+    out. Raise OSError."""
     with open(open_regular_file(path), "rb") as file:
         size, data = os.fstat(file.fileno()).st_size, file.read(most)
     if size <= len(data):
         return mask(data.decode("utf-8", "replace"))
-    whole = data[: data.rfind(b"\n") + 1]  # a secret that is cut does not look like one
+    whole = data[: data.rfind(b"\n") + 1]  # a truncated secret would not be recognised
     return mask(whole.decode("utf-8", "replace")) + f"… ({size_text(size - len(whole))} more)"

@@ -1,4 +1,4 @@
-"""requeue: a run that its scheduler is to start again."""
+"""The command `requeue`, which makes a run's scheduler start it again."""
 
 from __future__ import annotations
 

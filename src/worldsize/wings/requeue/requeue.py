@@ -1,7 +1,8 @@
-"""Has a run started again by its scheduler: the same submission, its next attempt.
+"""The requeue of a run: its scheduler starts the same submission again, as its next attempt.
 
-A run that has ended becomes one that waits again: what settled it goes to the attempt that it was about. Agents
-begin no attempt of a run that is settled or cancelled, so that has to happen before the scheduler hears of it.
+A run that has ended becomes one that waits again. The files that settled it are moved to the directory of the attempt
+that they describe. Agents begin no attempt of a run that is settled or cancelled, so that these files must be moved
+before the scheduler receives the request.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _ON_ITS_WAY = (RunState.STARTING, RunState.RUNNING)
 
 
 def requeue(run: Run) -> int:
-    """Requeue a run. Return the attempt that it waits for now. Raises UsageError, ConfigError, SubmitRejected,
-    SubmitAgain, StorageError: then the run stays as it was."""
+    """Requeue a run. Return the number of the attempt for which it waits now. Raise UsageError, ConfigError,
+    SubmitRejected, SubmitAgain, StorageError; in these cases the run is unchanged."""
     run.refuse_foreign("requeue")
     status = run.look()
     rerun = f"`worldsize rerun {run.id}` makes a new run of the same job and code"
@@ -59,7 +60,7 @@ def requeue(run: Run) -> int:
             ask(handle, attempt)
             _make_attempt(run.paths, attempt, run.plan.umask)
     except (WorldsizeError, OSError) as error:
-        if status.final:  # it stays so, and what was read anew for it goes
+        if status.final:  # the run stays ended; its renewed secrets are removed
             remove_secrets(run.paths)
         if isinstance(error, OSError):
             raise storage_error(error, run.paths.root) from None
@@ -70,8 +71,8 @@ def requeue(run: Run) -> int:
 
 
 def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> None:
-    """Renew the secrets of a run that had ended, and that is to go on: its variables are read anew. Raises UsageError
-    where one is not set here, or where another secret than a variable is gone; OSError."""
+    """Write the secrets of a run that had ended and will start again: its variables are read from `environ`. Raise
+    UsageError if one is not set there, or if a secret that is no variable is lost. Raise OSError."""
     if not plan.hidden or read_secrets(paths) is not None:
         return
     rerun = f"`worldsize rerun {plan.run_id}` makes a new run, for which it can be set again"
@@ -85,7 +86,8 @@ def renew_secrets(paths: RunPaths, plan: Plan, environ: Mapping[str, str]) -> No
 
 
 def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]) -> None:
-    """Make the run unsettled, and `ask` the scheduler; where it refuses, put everything back as it was."""
+    """Make the run unsettled, and call `ask` to request the requeue from the scheduler. If the scheduler refuses,
+    restore everything."""
     moved = [(paths.cancel, paths.attempt_dir + "/cancel.json"), (paths.result, paths.attempt_dir + "/result.json")]
     _make_directory(paths.attempt_dir, umask)
     _make_attempt(paths, attempt, umask)
@@ -97,19 +99,21 @@ def _put_back(paths: RunPaths, attempt: int, umask: int, ask: Callable[[], None]
         for directory in (RunPaths(paths.root, attempt).events_dir, RunPaths(paths.root, attempt).attempt_dir):
             os.rmdir(directory)
         raise
-    if os.path.exists(paths.result):  # whoever looked before the scheduler knew has settled the run once more
+    if os.path.exists(paths.result):  # a client that looked before the requeue has settled the run again
         os.unlink(paths.result)
 
 
 def _make_attempt(paths: RunPaths, attempt: int, umask: int) -> None:
-    """Make the attempt the latest one, for all readers and for agents, even those that never began the last."""
+    """Make the attempt the latest one, for all readers and for agents, including those that never began the previous
+    one."""
     later = RunPaths(paths.root, attempt)
     for directory in (later.attempt_dir, later.events_dir):
         _make_directory(directory, umask)
 
 
 def _make_directory(path: str, umask: int) -> None:
-    """Make a directory with the run's umask, whatever this process's is: agents do what others could write there."""
+    """Create a directory with the run's umask instead of this process's: agents execute what is in it, so that no other
+    user may be able to write there."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:

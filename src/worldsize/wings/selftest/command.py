@@ -1,4 +1,4 @@
-"""selftest: the conformance suite on a compute of the user's own, and a report of it."""
+"""The command `selftest`, which runs the conformance suite on a compute of the user, and writes a report."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ _EXAMPLES = """examples:
   worldsize selftest --compute lab -k cancel          the tests whose names contain this word"""
 _INTERRUPTED = 130
 _KEPT_SIGN_IN = {"AZURE_CONFIG_DIR": ".azure", "AZD_CONFIG_DIR": ".azd"}
-"""Where `az login` and `azd auth login` keep what they have, by the variable that names another place."""
+"""The directories in which `az login` and `azd auth login` store their data, by the variable that names another
+directory."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MINUTES, _LANES, _NODES = {"azureml": 120}, {"local": 1, "azureml": 4}, 2
 _USUAL_MINUTES, _USUAL_LANES = 15, 2
-"""By the type of the compute: in a workspace a job takes minutes to start, and others start meanwhile."""
+"""The defaults for all other types of compute. In a workspace, a job takes minutes to start, and others start
+meanwhile."""
 
 _RESERVE, _LAST_RESERVE = 0.1, 0.05
-"""Shares of the time: before its end no test is begun, and what still runs is ended."""
+"""Shares of the time at its end: in the first, no test is begun; at the beginning of the second, running tests are
+ended."""
 _LEAST = 15
-"""Seconds after which the first test is ended at the earliest: pytest has to start."""
+"""Seconds before which no test is ended: pytest needs time to start."""
 
 
 def configure(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -64,7 +67,8 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def selftest(options: argparse.Namespace) -> int:
-    """Run the suite and write the report. 0 where nothing failed and nothing is left, else 1; 130 after a Ctrl-C."""
+    """Run the suite and write the report. Return 0 if no test failed and nothing is left behind, else 1; 130 after a
+    Ctrl-C."""
     _check(options)
     from worldsize.service.computes import choose_compute, open_compute
 
@@ -99,8 +103,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _environ(settings: ComputeSettings) -> dict[str, str]:
-    """Return the variables of the tests' clients, which have homes of their own. ConfigError where a password is needed
-    that none of them holds: nobody can type it for each of the tests."""
+    """Return the environment variables of the tests' clients, which have their own home directories. Raise ConfigError
+    if a password is needed and no variable contains it: the user cannot enter it for each test."""
     from worldsize.trust.procfs import PASSWORD_VARIABLE, with_password
 
     environ = with_password(os.environ)
@@ -112,8 +116,9 @@ def _environ(settings: ComputeSettings) -> dict[str, str]:
 
 
 def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a client with another home that runs jobs in this workspace: those of `environ`, and
-    where the sign-in to Azure is kept. ConfigError where no environment is named, since the tests' jobs name none."""
+    """Return the environment variables of a client with another home directory that runs jobs in this workspace:
+    `environ`, and the locations of Azure's sign-in data. Raise ConfigError if the compute names no environment, since
+    the tests' jobs name none."""
     if not settings.options.get("environment"):
         where = f"compute.{settings.name}.environment"
         raise ConfigError("the tests' jobs need an environment to run in", where, 'environment = "azureml:NAME@latest"')
@@ -122,7 +127,7 @@ def sign_in_environ(settings: ComputeSettings, environ: Mapping[str, str]) -> di
 
 
 def _hear_signals() -> None:
-    """TERM and HUP end a self-test as Ctrl-C does: cleanly."""
+    """Make SIGTERM and SIGHUP interrupt the self-test as Ctrl-C does, so that it cleans up."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -132,7 +137,7 @@ def _hear_signals() -> None:
 
 
 def _ignore_signals() -> None:
-    """What was started is ended, which takes its time, however impatient somebody is."""
+    """Ignore further signals, so that an impatient user cannot interrupt the clean-up."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -144,7 +149,7 @@ def _run(
     private: str,
     environ: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Everything that the report is made of."""
+    """Run the suite. Return everything that the report needs."""
     from worldsize.wings.selftest import facts
     from worldsize.wings.selftest.lanes import Order, Run
     from worldsize.wings.selftest.private_place import target_of
@@ -183,7 +188,7 @@ def _run(
 
 
 def _require_tests(run: Run, keyword: str) -> None:
-    """UsageError where no test has such a name; ConfigError where pytest could not even collect them."""
+    """Raise UsageError if no test matches the keyword; ConfigError if pytest could not even collect the tests."""
     if run.results:
         return
     if keyword and any(lane.process.returncode == 5 for lane in run.lanes):
@@ -222,7 +227,7 @@ def _finish(options: argparse.Namespace, done: dict[str, Any]) -> int:
 
 
 class _Progress:
-    """One line that changes at a terminal; elsewhere a line for each test that has ended."""
+    """The progress display: at a terminal one line that changes, elsewhere a line for each test that has ended."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()

@@ -1,4 +1,5 @@
-"""A configured compute as the table of a worldsize.toml, for a project of the self-test's own. Pure."""
+"""The conversion of a configured compute to a table of a worldsize.toml, for the project of the self-test. Pure
+functions."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from typing import Any
 from worldsize.jobspec.config.config import ComputeSettings
 
 _ELSEWHERE = ("name", "options", "runs_dir", "data_dir", "envs_dir")
-"""Fields that are no keys of the table, and places that are to be the self-test's own."""
+"""Fields that are no keys of the table, and directories that the self-test replaces by its own."""
 
 
 def table_of(settings: ComputeSettings, runs_dir: str | None) -> str:
-    """Return the table `[compute.NAME]`, with its runs in `runs_dir`, or in the home for None."""
+    """Return the table `[compute.NAME]` with `runs_dir` as its directory of runs; None leaves the runs in the home
+    directory."""
     fields = {name: value for name, value in settings._asdict().items() if name not in _ELSEWHERE}
     said = {name: value for name, value in fields.items() if value is not False and value not in (None, ())}
     keys = {**said, **settings.options, **({"runs_dir": runs_dir} if runs_dir else {})}
@@ -35,5 +37,6 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string of TOML: as in JSON, but for what stands outside the basic plane, and DEL."""
+    """Return a basic string of TOML. It is the same as in JSON, except for characters outside the basic plane, and
+    DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,5 @@
-"""Under which versions a self-test ran, and what of a user and a cluster its report must not tell."""
+"""The versions under which a self-test ran, and the facts about a user and a cluster that its report must not
+contain."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from worldsize.wings.selftest.redact import Known
 
 _SECONDS = 20
 _SCHEDULERS: Mapping[str, tuple[str, ...]] = {"slurm": ("sinfo", "--version")}
-"""The program that says a scheduler's version, by the type of compute."""
+"""The command that prints a scheduler's version, by type of compute."""
 
 _ACCOUNTS = ("account", "wckey", "subscription_id", "resource_group", "workspace_name")
-"""Keys of a compute that say what is billed."""
+"""Keys of a compute that name the account that is billed."""
 
 _SIGN_IN = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 
@@ -33,7 +34,8 @@ Ask = Callable[[tuple[str, ...]], str]
 
 
 def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
-    """What the report names; "" for what is not there. `runs`: where the runs lie; `ask` runs a program."""
+    """Return the versions that the report names; "" for a program or package that is missing. `runs` is the directory
+    of the runs; `ask` runs a program."""
     scheduler = _SCHEDULERS.get(settings.type)
     return {
         "worldsize": VERSION,
@@ -47,14 +49,14 @@ def versions(settings: ComputeSettings, runs: str, ask: Ask) -> dict[str, str]:
 
 
 def kernel(release: str) -> str:
-    """Return the numbers of a release, `5.15.0-1042` of `5.15.0-1042-azure`: what follows may be a name of the site's
-    own."""
+    """Return the numbers of a kernel release, `5.15.0-1042` for `5.15.0-1042-azure`. The rest may contain a name that
+    identifies the site."""
     found = re.match(r"\d+(?:[.-]\d+)*(?![A-Za-z0-9])", release)
     return found[0] if found else ""
 
 
 def first_line(words: tuple[str, ...]) -> str:
-    """Return the first line that a program prints; "" where it is missing, fails or takes too long."""
+    """Return the first line that a program prints; "" if it is missing, fails or takes too long."""
     import subprocess
 
     environ = {**os.environ, "LC_ALL": "C"}
@@ -74,7 +76,7 @@ def _package_version(name: str) -> str:
 
 
 def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """Return the kind of the file system that a path is on, such as "nfs4"; "" where the kernel does not tell."""
+    """Return the type of the file system that contains a path, such as "nfs4"; "" if the kernel does not report it."""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -91,7 +93,7 @@ def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
 
 
 def known_secrets(settings: ComputeSettings, compute: Compute, private: str, environ: Mapping[str, str]) -> Known:
-    """What is known of the user and the cluster before a test has run."""
+    """Return the secrets of the user and the cluster that are known before a test has run."""
     account = pwd.getpwuid(os.getuid())
     options = settings.options
     users = {account.pw_name, *(environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME"))}
@@ -113,12 +115,12 @@ def _own_names() -> set[str]:
 
 
 def with_short_names(names: Iterable[str]) -> set[str]:
-    """Return the names, and what stands before their first dot."""
+    """Return the names, and the part of each name before its first dot."""
     return {way for name in names if name for way in (name, name.partition(".")[0])}
 
 
 def _hosts_in(options: Mapping[str, Any]) -> set[str]:
-    """Hosts that the configuration names: of a URL, of a share of Windows."""
+    """Return the hosts that the configuration names, in URLs and in paths of Windows shares."""
     found = [str(urlsplit(each).hostname or "") for each in _texts(options) if "://" in each]
     found += [each.lstrip("\\").partition("\\")[0] for each in _texts(options) if each.startswith("\\\\")]
     return {name for name in with_short_names(found) if not name.replace(".", "").isdigit()} - {"localhost"}
@@ -133,16 +135,16 @@ def _texts(value: Any) -> list[str]:
 
 
 def node_names(compute: Compute) -> list[str]:
-    """What a compute calls its nodes, as far as it tells."""
+    """Return the names of a compute's nodes, as far as the compute reports them."""
     try:
         return [name for node in _nodes(compute) for name in with_short_names([node.name])]
     except WorldsizeError:
-        return []  # it does not answer now; the tests will say so
+        return []  # it does not answer now; the tests will report that
 
 
 def usable_nodes(compute: Compute) -> int | None:
-    """Return how many nodes start runs; None where the compute does not tell, or makes as many as a run asks for.
-    ConfigError and SubmitRejected of a service that would take no job."""
+    """Return the number of nodes that can start runs; None if the compute does not report it, or creates any number of
+    nodes that a run requests. Raise ConfigError, SubmitRejected if the service would accept no job."""
     if "local" in compute.capabilities:
         return None
     if NODE_LIMIT in compute.capabilities:

@@ -1,4 +1,4 @@
-"""The processes of pytest that run the suite, side by side, and what they tell of each test."""
+"""The lanes: processes of pytest that run the suite in parallel, and the events that they report about each test."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PLUGIN = "worldsize_conformance.session"
 ORDER_VARIABLE = "WORLDSIZE_SELFTEST"
 _POLL = 0.2
 _END_PATIENCE = 45.0
-"""Seconds for a lane to clean up after its test when it is interrupted."""
+"""Seconds that an interrupted lane has to clean up after its test."""
 
 News = Callable[[Mapping[str, Any]], None]
 
 
 class Order(NamedTuple):
-    """What the lanes do.
+    """The instructions for the lanes.
 
     private   the self-test's own directory, which the nodes see
     target    the fields of the suite's `Target`
-    lanes     how many run side by side
-    begin_by  no test is begun after this, by time.monotonic()
-    end_by    what still runs then is interrupted
+    lanes     the number of lanes that run in parallel
+    begin_by  no test is begun after this time, by time.monotonic()
+    end_by    tests that still run at this time are interrupted
     keyword   pytest's -k; "" for all tests
     """
 
@@ -44,7 +44,7 @@ class Order(NamedTuple):
 
 
 class Lane:
-    """One pytest."""
+    """A process of pytest that runs a part of the tests."""
 
     def __init__(self, order: Order, number: int, environ: Mapping[str, str]) -> None:
         self.folder = os.path.join(order.private, f"lane-{number}")
@@ -62,7 +62,7 @@ class Lane:
             file.write(text)
 
     def _start(self, keyword: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """In a session of its own: a Ctrl-C is for the parent, which ends the lanes in order."""
+        """Start pytest in its own session, so that a Ctrl-C reaches only the parent, which ends the lanes in order."""
         place = ["-c", "pytest.ini", "--rootdir", self.folder, "--basetemp", os.path.join(self.folder, "tmp")]
         words = ["-q", "-p", PLUGIN, "-p", "no:cacheprovider", *place, *(["-k", keyword] if keyword else [])]
         with open(self.log, "wb") as log:
@@ -77,7 +77,7 @@ class Lane:
             )
 
     def read_news(self) -> list[dict[str, Any]]:
-        """Return the events that are new, whole lines alone."""
+        """Return the events since the last call. Only whole lines are read."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self._seen)
@@ -89,7 +89,7 @@ class Lane:
         return [json.loads(line) for line in whole.splitlines()]
 
     def end(self, patience: float) -> None:
-        """Interrupt pytest, which ends what its test has started; kill it after `patience` seconds."""
+        """Interrupt pytest, which then stops what its test has started. Kill it after `patience` seconds."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -99,15 +99,15 @@ class Lane:
                 self.process.wait()
 
     def last_words(self) -> str:
-        """Return the last line of what pytest printed."""
+        """Return the last line that pytest has printed; "" if there is none."""
         with open(self.log, errors="replace") as file:
             lines = file.read()[-10_000:].strip().splitlines()
         return lines[-1] if lines else ""
 
 
 def lane_environ(environ: Mapping[str, str], folder: str) -> dict[str, str]:
-    """Return the variables of a pytest that loads no plugins of the user's, takes no options of theirs, and leaves no
-    compiled file among the sources."""
+    """Return the environment variables for a pytest that loads no plugins of the user, ignores the user's options, and
+    leaves no compiled files among the sources."""
     kept = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     searched = [os.path.abspath(each) for each in kept.get("PYTHONPATH", "").split(os.pathsep) if each]
@@ -123,7 +123,8 @@ def lane_environ(environ: Mapping[str, str], folder: str) -> dict[str, str]:
 
 
 class Run:
-    """All lanes. `results` is what is known of each test, `hosts` which machines they met."""
+    """The run of the suite in all lanes. `results` contains the verdict on each test so far, `hosts` the machines that
+    the tests have used."""
 
     def __init__(self, order: Order, environ: Mapping[str, str], news: News) -> None:
         self.order, self._news = order, news
@@ -134,7 +135,7 @@ class Run:
         self.lanes = [Lane(order, number, environ) for number in range(order.lanes)]
 
     def follow(self) -> None:
-        """Return when all lanes have ended, at the latest some time after `end_by`."""
+        """Wait until all lanes have ended. After `end_by`, interrupt those that still run."""
         while any(lane.process.poll() is None for lane in self.lanes):
             self._read()
             if time.monotonic() > self.order.end_by:
@@ -144,7 +145,7 @@ class Run:
         self.end()
 
     def end(self) -> None:
-        """End the lanes that still run, all at once; tests that they were at have not run."""
+        """End the lanes that still run, all at the same time. The tests that they were running count as not run."""
         for lane in self.lanes:
             if lane.process.poll() is None:
                 lane.process.send_signal(signal.SIGINT)
@@ -170,7 +171,7 @@ class Run:
             self.results[name] = Verdict(name, event["outcome"], event["seconds"], event["reason"])
 
     def all_results(self, interrupted: bool) -> list[Verdict]:
-        """One for each test, with the reason of those that have not run."""
+        """Return the verdict on each test. For a test that has not run, it contains the reason."""
         why = "interrupted" if interrupted else "time ran out"
         found = []
         for result in self.results.values():

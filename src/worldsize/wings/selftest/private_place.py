@@ -1,4 +1,4 @@
-"""Where a self-test works: a directory of its own that the nodes see, of which nothing is left."""
+"""The private directory of a self-test, which the nodes see. It is removed completely at the end."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from worldsize.wings.selftest.remains import end_jobs, end_processes, handles_be
 _CLIENTS_PATIENCE, _FILES_PATIENCE = 10.0, 15.0
 _JOBS_PATIENCE: Mapping[str, float] = {"azureml": 300.0}
 _USUAL_JOBS_PATIENCE = 60.0
-"""Seconds until jobs that are cancelled have ended."""
+"""Seconds to wait until cancelled jobs have ended."""
 
 _PATIENCE: Mapping[str, float] = {"local": 40.0, "azureml": 900.0}
 _USUAL_PATIENCE = 180.0
-"""Seconds that a small job may take: in the queue, and until files of one node are seen on another."""
+"""Seconds that a small job may need: in the queue, and until the files of one node are visible on another."""
 
 _NO_JOB: Mapping[str, Mapping[str, Any]] = {
     "local": {},
     "slurm": {"job": "99999999"},
     "azureml": {"name": "no-job-of-a-self-test"},
 }
-"""What a handle holds of a job that nobody knows; of other types a number."""
+"""The handle of a job that does not exist, by type of compute. Other types use a job number."""
 
 _KEPT = (
     *("SLURM_CONF", "SLURM_JWT", "KRB5CCNAME", "XDG_RUNTIME_DIR", "USER", "LOGNAME", "TZ"),
@@ -39,7 +39,7 @@ _KEPT = (
     *("MODULEPATH", "MODULESHOME", "MODULES_CMD", "LOADEDMODULES", "_LMFILES_", "BASH_ENV", "BASH_FUNC_module%%"),
     *("BASH_FUNC_ml%%", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG", "LMOD_ROOT", "WORLDSIZE_HPCPACK_PASSWORD"),
 )
-"""Variables that reach a compute, or make `module` work on its nodes."""
+"""Environment variables that a client needs to reach a compute, or that make `module` work on its nodes."""
 
 _SIGN_IN = (
     *("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_CLIENT_CERTIFICATE_PATH"),
@@ -47,11 +47,12 @@ _SIGN_IN = (
     *("AZURE_CONFIG_DIR", "AZD_CONFIG_DIR", "AZURE_TOKEN_CREDENTIALS"),
     *("IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT", "MSI_SECRET"),
 )
-"""Variables by which a client signs in at Azure: for the tests on a workspace alone."""
+"""Environment variables with which a client signs in to Azure; passed only to tests on a workspace."""
 
 
 def make_private_place(config: Config, settings: ComputeSettings) -> str:
-    """Return a new directory in the compute's directory of runs, or in the home where it has none. StorageError."""
+    """Create and return a new directory in the compute's directory of runs; in the home directory of worldsize if the
+    compute has none. Raise StorageError."""
     base = settings.own_runs_dir or config.home
     try:
         os.makedirs(os.path.dirname(base), exist_ok=True)
@@ -62,8 +63,8 @@ def make_private_place(config: Config, settings: ComputeSettings) -> str:
 
 
 def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of the suite's `Target`, as JSON. `environ` names variables alone: no file holds their
-    values."""
+    """Return the fields of the suite's `Target`, as JSON. `environ` in it contains only the names of variables, so that
+    no file contains their values."""
     kind = settings.type
     kept = (*_KEPT, *(_SIGN_IN if kind == "azureml" else ()))
     return {
@@ -81,10 +82,10 @@ def target_of(settings: ComputeSettings, private: str, nodes: int, environ: Mapp
 
 
 def remove_private_place(compute: Compute, kind: str, private: str) -> list[str]:
-    """End all jobs and processes of the self-test, on a compute of this type, and remove its directory; what is left,
-    in words.
+    """End all jobs and processes of the self-test, on a compute of this type, and remove its directory. Return what is
+    left, in words.
 
-    Clients that are submitting just now are given time to say which job they made.
+    Clients that are just submitting a job get time to record its identifier.
     """
     left = []
     patience = _JOBS_PATIENCE.get(kind, _USUAL_JOBS_PATIENCE)
@@ -104,7 +105,8 @@ def remove_private_place(compute: Compute, kind: str, private: str) -> list[str]
 
 
 def _remove_directory(private: str) -> bool:
-    """Remove the directory, and return whether it is gone: what runs on a node may write a last file meanwhile."""
+    """Remove the directory, and return whether it is gone. The removal is repeated, since a process on a node may write
+    a last file meanwhile."""
     deadline = time.monotonic() + _FILES_PATIENCE
     while True:
         shutil.rmtree(private, ignore_errors=True)

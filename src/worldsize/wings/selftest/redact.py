@@ -1,4 +1,5 @@
-"""What a report that strangers read must not tell: who the user is, how machines are called, where files lie. Pure."""
+"""The redaction of a report that strangers read: it must not contain the user's identity, names of machines, or paths
+of files. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.trust.secrets import mask_text
 
 USER, EMAIL, ADDRESS, TOKEN, PATH, ACCOUNT = "USER", "EMAIL", "ADDRESS", "TOKEN", "$PATH", "ACCOUNT"
-"""What stands for what was taken out; hosts are node1, node2, … in the order in which they are met."""
+"""The replacements for secrets. Hosts are replaced by node1, node2, … in the order of their first occurrence."""
 
 _ROUNDS = 10
-"""What is taken out may leave something that looks like the next; more than this is for `leaks` to find."""
+"""The largest number of passes. A replacement may create text that looks like another secret; `leaks` finds what is
+left after the last pass."""
 
 _BEFORE, _AFTER = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
 _SYSTEM = "bin|boot|dev|etc|lib|lib64|opt|proc|run|sbin|sys|usr|var/lib|app"
-"""Directories that every machine has: how they are called tells nothing."""
+"""Directories that exist on every machine, so that their names reveal nothing."""
 
 _EMAIL = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 _IPV4 = r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\w)"
@@ -27,7 +29,7 @@ _IPV6 = (
 _MAC = r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])"
 _ID = r"(?<![A-Za-z0-9])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![A-Za-z0-9])"
 _STORE = r"(?<![\w.-])[\w-]+\.(?:blob|dfs|file|table|queue|vault)\.[\w.-]*\w|(?<![\w.-])[\w-]+\.azurecr\.[\w.-]*\w"
-"""The address of an account of storage, of secrets or of images."""
+"""A pattern for the address of an account for storage, secrets or images."""
 
 _TOKEN = r"(?<![A-Za-z0-9])(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9]{20,}(?![A-Za-z0-9])"
 _WHERE = r"(?<![\w$/.~-])/(?!(?:" + _SYSTEM + r")(?:/|\b))[\w.+@%~-]+(?:/[\w.+@%~-]*)*"
@@ -53,12 +55,13 @@ _STANDS_FOR = {
 
 
 class Known(NamedTuple):
-    """What is known to be secret of a user and a cluster.
+    """The known secrets of a user and a cluster.
 
     users     login names, also those of an account elsewhere
     hosts     names of machines, short and full
-    accounts  what is billed
-    home      the user's home; `runs` is where the self-test's runs lie: both by all their names
+    accounts  names and ids of the accounts that are billed
+    home      the user's home directory, by all its names
+    runs      the directory of the self-test's runs, by all its names
     """
 
     users: Collection[str] = ()
@@ -69,8 +72,9 @@ class Known(NamedTuple):
 
 
 def redact(text: str, known: Known, names: dict[str, str] | None = None) -> str:
-    """Return the text without anything of `known`, and without what looks like an e-mail, an address, a path or a
-    token. `names` keeps what each host is called, from text to text. What is redacted already stays as it is."""
+    """Return the text without anything in `known`, and without text that looks like an e-mail address, a network
+    address, a path or a token. `names` maps hosts to their replacements and is extended, so that several texts use the
+    same ones. Text that is redacted already is unchanged."""
     names = {} if names is None else names
     for _ in range(_ROUNDS):
         former, text = text, _redact_once(text, known, names)
@@ -122,13 +126,14 @@ def _without_hosts(text: str, hosts: Collection[str], names: dict[str, str]) -> 
 
 
 def _one_of(values: object) -> str:
-    """Return a pattern for any of the values as a word, the longest first; "" for none."""
+    """Return a pattern that matches any of the values as a word, the longest first; "" if there are no values."""
     found = sorted({value for value in values if value}, key=lambda value: (-len(value), value))  # type: ignore[attr-defined]
     return _BEFORE + "(?:" + "|".join(map(re.escape, found)) + ")" + _AFTER if found else ""
 
 
 def leaks(text: str, known: Known) -> list[str]:
-    """What kinds of secrets are in a text after all: "user", "host", "account", "home", "runs", or a shape's name."""
+    """Return the kinds of secrets that a text still contains: "user", "host", "account", "home", "runs", or the name of
+    a shape."""
     made = {USER, ACCOUNT}
     words = {"user": known.users, "account": known.accounts}
     found = [kind for kind, values in words.items() if _has_word(text, [each for each in values if each not in made])]

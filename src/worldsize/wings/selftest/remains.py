@@ -1,4 +1,4 @@
-"""What a self-test has left: jobs of a compute that have not ended, processes of this machine."""
+"""The remains of a self-test: jobs of a compute that have not ended, and processes on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 1_000_000
 
 
 def handles_below(directory: str) -> list[Handle]:
-    """Return the native ids in all run directories below `directory`, each once. What cannot be read is left out: a
+    """Return the handles in all run directories below `directory`, each once. Files that cannot be read are skipped: a
     test may damage files on purpose."""
     found: dict[str, Handle] = {}
     for folder, _, names in os.walk(directory):
@@ -42,7 +42,7 @@ def _read(path: str) -> list[Any]:
 
 
 def hosts_below(directory: str) -> set[str]:
-    """What nodes have called themselves in all run directories below `directory`."""
+    """Return the host names that nodes have recorded in all run directories below `directory`."""
     found: set[str] = set()
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -62,8 +62,8 @@ def end_jobs(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Handle]:
-    """Cancel at once what has not ended, and return what is left of it after `patience` seconds. A compute that does
-    not answer by then has all of it left."""
+    """Cancel the jobs that have not ended, without grace. Return those that have not ended after `patience` seconds. If
+    the compute does not answer until then, all jobs count as not ended."""
     deadline = clock() + patience
     left, asked = list(handles), False
     while left:
@@ -73,7 +73,7 @@ def end_jobs(
                 compute.cancel(left, True)
                 asked = True
         except WorldsizeError:
-            pass  # the controller is busy or away: asked again until the patience is over
+            pass  # the controller is busy or unreachable: retried until `patience` is over
         if not left or clock() >= deadline:
             break
         sleep(_INTERVAL)
@@ -86,7 +86,7 @@ def _unfinished(compute: Compute, handles: Sequence[Handle]) -> list[Handle]:
 
 
 def processes_below(directory: str, proc: str = "/proc") -> list[int]:
-    """This user's processes whose WORLDSIZE_HOME is below `directory`, but this one."""
+    """Return the ids of this user's processes whose WORLDSIZE_HOME is below `directory`, except this process."""
     mark = b"\0WORLDSIZE_HOME=" + os.fsencode(directory) + b"/"
     return [pid for pid in _pids(proc) if pid != os.getpid() and mark in b"\0" + _environ_of(proc, pid)]
 
@@ -109,8 +109,8 @@ def end_processes(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[int]:
-    """Kill the processes below `directory`, those too that they start meanwhile; return what is left after `patience`
-    seconds."""
+    """Kill the processes below `directory`, including those that they start meanwhile. Return the ids of those that
+    remain after `patience` seconds."""
     deadline = clock() + patience
     while left := processes_below(directory):
         for pid in left:

@@ -1,5 +1,5 @@
-"""The report of a self-test: one JSON document, and the same for people. What it says is redacted; nothing is written
-of which something is left."""
+"""The report of a self-test: a JSON document, and the same content as Markdown for people. Its texts are redacted. If a
+secret remains in it, nothing is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NAMES = {"file_system": "file system of the runs", "mpi": "MPI"}
 
 
 class Verdict(NamedTuple):
-    """A test's name, its outcome (one of OUTCOMES), the seconds that it took, and why it did not pass."""
+    """The result of a test: its name, its outcome (one of OUTCOMES), its duration in seconds, and the reason why it did
+    not pass."""
 
     name: str
     outcome: str
@@ -30,7 +31,8 @@ class Verdict(NamedTuple):
 def make_report(
     compute: Mapping[str, Any], versions: Mapping[str, str], results: Sequence[Verdict], known: Known, **more: Any
 ) -> dict[str, Any]:
-    """Return the report as a tree. Texts of others (versions, reasons, the compute's name, the note) are redacted."""
+    """Return the report as a tree. Texts from other sources (versions, reasons, the compute's name, the note) are
+    redacted."""
     names: dict[str, str] = {}
     order = {outcome: number for number, outcome in enumerate(("failed", "not run", "skipped", "passed"))}
     counts = Counter(result.outcome for result in results)
@@ -54,7 +56,7 @@ def _clean(value: Any, known: Known, names: dict[str, str]) -> Any:
 
 
 def leaks_of(report: Mapping[str, Any], known: Known) -> list[str]:
-    """Return the kinds of secrets that are in the report's texts after all."""
+    """Return the kinds of secrets that the report's texts still contain."""
     return sorted({kind for text in _texts(report) for kind in leaks(text, known)})
 
 
@@ -67,7 +69,7 @@ def _texts(report: Mapping[str, Any]) -> list[str]:
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
-    """Return the report for people."""
+    """Return the report as Markdown, for people."""
     compute, counts = report["compute"], report["counts"]
     kind = "simulated" if compute["simulated"] else "real"
     lines = [f"# Self-test of {compute['name']} ({compute['type']}, {kind}), {report['date']}", ""]
@@ -97,8 +99,8 @@ def _cell(text: str) -> str:
 
 
 def write_report(report: Mapping[str, Any], known: Known, directory: str) -> list[str]:
-    """Write `selftest-NAME-DATE.json` and `.md`; their paths. StorageError where a secret is left in it, by its kind,
-    and where the disk says no; then nothing is written."""
+    """Write `selftest-NAME-DATE.json` and `.md`. Return their paths. Raise StorageError if a secret is left in the
+    report, with the kind of secret; then nothing is written. Raise StorageError if the files cannot be written."""
     left = leaks_of(report, known)
     if left:
         raise StorageError(f"the report is not written, since it would disclose: {', '.join(left)}")
@@ -114,7 +116,8 @@ def write_report(report: Mapping[str, Any], known: Known, directory: str) -> lis
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """Open a file that may lie in a directory that others write to, where a link of this name may lead anywhere."""
+    """Open a file without following a link of this name: the directory may be writable for other users, whose link may
+    lead anywhere."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 

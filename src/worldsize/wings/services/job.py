@@ -1,4 +1,4 @@
-"""A job's `services`: those that start beside the first rank, and what is said of the others."""
+"""The `services` of a job: those that start next to the first rank, and the notices about the others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from worldsize.jobspec.job import Job
 from worldsize.service.request import KeyOrigins
 
 _STARTED = {"tensorboard": "tensor_board", "jupyterlab": "jupyter_lab"}
-"""By a type's name without case and underscores, in which spellings differ: the type in a plan."""
+"""The type in a plan, by the type's name in lower case without underscores, since spellings of types differ in
+these."""
 
 
 def service_plans(job: Job) -> dict[str, dict[str, Any]]:
-    """Return the services that the first node's agent is to start, by name: `type`, and `port` and `log_dir` where the
-    job says them; older files say the latter as `properties.logDir`."""
+    """Return the services that the first node's agent must start, by name: `type`, and `port` and `log_dir` if the job
+    has them. In older files the latter is `properties.logDir`."""
     found = {}
     for name, service in job.services.items():
         kind = _STARTED.get(_plain_type(service))
@@ -28,7 +29,7 @@ def service_plans(job: Job) -> dict[str, dict[str, Any]]:
 
 
 def notices(job: Job, origins: KeyOrigins) -> list[CheckResult]:
-    """Return a notice for each service that does not start, or that the job wants on all nodes."""
+    """Return a notice for each service that does not start, or that the job requests on all nodes."""
     found = []
     for name, service in job.services.items():
         if _plain_type(service) not in _STARTED:

@@ -1,7 +1,7 @@
 """The compute inside an existing allocation (`salloc`, or a shell on one of its nodes): runs are steps of it.
 
-The batch script that sbatch would have got is executed here, detached; its `srun` starts the agents on the
-allocation's nodes. Several runs may share the allocation, at the same time too.
+The batch script that sbatch would otherwise get is executed here, detached. Its `srun` starts the agents on the
+allocation's nodes. Several runs may share the allocation, also at the same time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AllocationCompute(SlurmCompute):
     capabilities = frozenset(("exec", "nodes", "script", "steps"))
 
     def facts(self, job: Job) -> ComputeFacts:
-        """Return the allocation's own GPUs, where Slurm tells how many."""
+        """Return the facts of the cluster, with the allocation's own number of GPUs if Slurm reports it."""
         gpus = parse_digits(self._environ.get("SLURM_GPUS_ON_NODE"))
         facts = super().facts(job)
         return facts if gpus is None else facts._replace(gpus_per_node=gpus)
@@ -63,7 +63,7 @@ class AllocationCompute(SlurmCompute):
         return [self._start(submission) for submission in submissions]
 
     def observe(self, handles: Sequence[Handle], idle: IdleCallback | None = None) -> list[Observation]:
-        """Observe runs. Slurm is asked after the end of an srun was seen: it knows by then why it has ended the
+        """Observe runs. Slurm is queried after the end of an srun was seen: by then it knows why it has ended the
         allocation."""
         alive = [not _is_here(handle) or is_alive(handle) for handle in handles]
         rows = query_jobs((handle["job"] for handle, lives in zip(handles, alive, strict=True) if not lives), self._run)
@@ -89,8 +89,8 @@ class AllocationCompute(SlurmCompute):
             processes.signal_group(handle["pid"], signal.SIGKILL if now else signal.SIGTERM)
 
     def _cancel_step(self, handle: Handle, now: bool, here: bool) -> bool:
-        """Cancel the step. Return whether there was one. Where srun is `here`, a Slurm that does not answer is no
-        error."""
+        """Cancel the step. Return whether there was one. If srun is `here`, on this host, a Slurm that does not answer
+        is no error."""
         try:
             return self._signal_step(handle, "KILL" if now else "TERM")
         except (SubmitAgain, SubmitRejected):
@@ -99,8 +99,8 @@ class AllocationCompute(SlurmCompute):
             return False
 
     def _signal_step(self, handle: Handle, name: str) -> bool:
-        """Send the step a signal; again where slurmd takes none, since it has not reported the step's start yet. Return
-        whether there was a step."""
+        """Send a signal to the step. Retry if slurmd does not accept it, since it has not reported the step's start
+        yet. Return whether there was a step."""
         deadline = time.monotonic() + _STARTS_WITHIN
         while (step := self._step(handle)) is not None:
             try:
@@ -126,8 +126,8 @@ class AllocationCompute(SlurmCompute):
         return stream
 
     def _observe_living(self, handle: Handle) -> Observation:
-        """Observe a run from another host than its own, by Slurm: is the allocation there, and a step with the run's
-        name?"""
+        """Observe a run that has not visibly ended. From another host than its own, Slurm is queried whether the
+        allocation still exists and has a step with the run's name."""
         if _is_here(handle):
             return Observation("running")
         job = handle["job"]
@@ -142,12 +142,12 @@ class AllocationCompute(SlurmCompute):
         return Observation("unknown", message=f"it has no step in job {job} now; {handle['host']} started it")
 
     def _step(self, handle: Handle) -> str | None:
-        """Return the id of the run's step, which has the run's name."""
+        """Return the id of the run's step, which has the run's name; None if there is none."""
         asked = ["squeue", "--noheader", "--steps", "--local", "--jobs=" + handle["job"], "--format=%i %j"]
         try:
             steps = [line.split(None, 1) for line in self._run(asked).splitlines()]
         except SubmitRejected:
-            return None  # there is no such job any more
+            return None  # the job does not exist any more
         return next((step[0] for step in steps if step[1:] == [handle["run_id"]]), None)
 
     def _start(self, submission: Submission) -> Handle:
@@ -181,13 +181,14 @@ class AllocationCompute(SlurmCompute):
 
 
 def _observe_end(handle: Handle, allocation: JobRow) -> Observation:
-    """The observation of a run whose srun is gone."""
+    """Return the observation of a run whose srun is gone."""
     gone = Observation("absent", message=f"its srun (process {handle['pid']}) has ended", over=True)
     return explained_end(gone, allocation, _last_words(handle), time.time())
 
 
 def _last_words(handle: Handle) -> float:
-    """When srun last wrote something (Unix seconds, of whoever dates the run's files); 0 where that is not known."""
+    """Return the time of srun's last output, in Unix seconds by the clock that dates the run's files; 0 if it is
+    unknown."""
     try:
         return os.stat(RunPaths(handle["run_dir"]).batch_log).st_mtime
     except OSError:

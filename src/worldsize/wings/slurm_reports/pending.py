@@ -1,4 +1,5 @@
-"""Why a job waits, when it may start, and what would start sooner: asked of Slurm itself with `sbatch --test-only`."""
+"""The reason why a job waits, its expected start, and changes with which it would start sooner. Slurm itself estimates
+them, with `sbatch --test-only`."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from worldsize.errors import ConfigError, SubmitAgain
 from worldsize.wings.slurm_reports.usage import gpus_of_tres
 
 MAX_ESTIMATES = 6
-"""The most calls of sbatch: each costs slurmctld about as much as a submission."""
+"""The largest number of calls of sbatch. Each costs slurmctld about as much as a submission."""
 
 _ESTIMATE_TIMEOUT = 15.0
 _LEAST_GAIN = 60.0
 _HOUR = 3600
 _LIMITS_IF_UNLIMITED = (24 * _HOUR, 4 * _HOUR, _HOUR)
 _ESTIMATE_LINE = re.compile(r"Job \d+ to start at (?P<start>\S+)(?: on cluster \S+)?(?: a)? using \d+ processors")
-"""allocate.c of Slurm's api: 20.11 to 24.11 say "using", 25.05 "[on cluster C] a using". The line goes to stderr, with
-"sbatch: " before it."""
+"""The line with the estimate. Source: allocate.c of Slurm's api; 20.11 to 24.11 print "using", 25.05 prints "[on
+cluster C] a using". The line is written to stderr, with "sbatch: " before it."""
 
 _OTHER_PLACES_HELP = re.compile(
     "Resources|Priority|ReqNodeNotAvail|NodeDown|Partition|QOS|Assoc|Max|Licenses|Reservation|BadConstraints|DOWN"
@@ -33,11 +34,12 @@ _OTHER_PLACES_HELP = re.compile(
 )
 
 StartEstimator = Callable[[Mapping[str, str]], "float | None"]
-"""When a job would start with changed options of sbatch (Unix seconds); None where Slurm gives no answer."""
+"""A function that estimates the start of a job with changed options of sbatch (Unix seconds); None if Slurm gives no
+answer."""
 
 
 def explain(row: JobRow, now: float) -> WaitExplanation:
-    """Why a job waits, with the expected start where Slurm has estimated one."""
+    """Return the reason why a job waits, with the expected start if Slurm has estimated one."""
     stuck = state_of(row.state).stuck or wait_reason(row.reason).stuck
     words = waiting_words(row)
     expected = row.expected if row.expected and row.expected > now and not stuck else None
@@ -47,17 +49,18 @@ def explain(row: JobRow, now: float) -> WaitExplanation:
 
 
 def is_worth_trying(row: JobRow) -> bool:
-    """Return whether other options could help: not if the job waits for another job, a time or a release."""
+    """Return whether other options could help: false if the job waits for another job, a time or a release."""
     return not state_of(row.state).stuck and bool(_OTHER_PLACES_HELP.search(row.reason))
 
 
 def find_earlier_starts(
     row: JobRow, partitions: Iterable[PartitionRow], trial: StartEstimator, now: float
 ) -> list[Change]:
-    """Return the changes, best first, that would start the job at least a minute sooner than Slurm expects it to as it
-    is.
+    """Return the changes, best first, that would start the job at least a minute sooner than Slurm expects for the
+    unchanged job.
 
-    An unchanged trial counts too: it may be later (behind the job itself) or earlier (jobs that wait do not count).
+    The unchanged job is estimated too. That estimate may be later than Slurm's own (the estimated job queues behind the
+    job itself) or earlier (waiting jobs are not considered).
     """
     unchanged = trial({})
     start = min((known for known in (row.expected, unchanged) if known is not None), default=None)
@@ -74,8 +77,8 @@ def find_earlier_starts(
 
 
 def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str, str]]:
-    """Return the changes that are worth a trial, alternately shorter times and other partitions that have the nodes
-    (with their time)."""
+    """Return the changes that are worth an estimate: alternately, other partitions that have the nodes (with their time
+    limit), and shorter time limits."""
     times = [{"time": time_limit_text(seconds)} for seconds in _shorter_limits(row.limit)]
     others = []
     own = row.partition.split(",")
@@ -90,8 +93,8 @@ def candidates(row: JobRow, partitions: Iterable[PartitionRow]) -> list[dict[str
 
 
 def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstimator:
-    """Return a function that estimates the start of this batch script with changed options: None where Slurm would
-    refuse them, and where it does not answer."""
+    """Return a function that estimates the start of this batch script with changed options. It returns None if Slurm
+    would refuse them, or does not answer."""
 
     def estimate_start(change: Mapping[str, str]) -> float | None:
         argv = ["sbatch", "--test-only", *("--{}={}".format(*option) for option in change.items())]
@@ -104,7 +107,7 @@ def make_start_estimator(script: str, environ: Mapping[str, str]) -> StartEstima
 
 
 def parse_start_estimate(text: str) -> float | None:
-    """When the job would start (Unix seconds), by the answer of --test-only."""
+    """Parse the estimated start of the job (Unix seconds) from the output of --test-only; None if there is none."""
     match = _ESTIMATE_LINE.search(text)
     return time_of(match["start"]) if match else None
 
@@ -116,7 +119,7 @@ def change_words(change: Mapping[str, str], wait: float) -> str:
 
 
 def time_limit_text(seconds: int) -> str:
-    """Seconds as slurm.time takes them: "HH:MM:SS", from a day on "D-HH:MM:SS"."""
+    """Return seconds in the format of slurm.time: "HH:MM:SS", from one day on "D-HH:MM:SS"."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -1,4 +1,5 @@
-"""What a Slurm cluster tells its users: its nodes, why a run waits and what would start it sooner, what a run used."""
+"""The reports of a Slurm cluster to its users: its nodes, why a run waits and what would start it sooner, what a run
+used."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from worldsize.wings.slurm_reports.usage import usage, usage_of_row
 
 _PAUSE = 0.15
 _SHORTEST_ANSWER = 2.0
-"""The seconds that every question is given, however little time is left."""
+"""Seconds that each query may take, also if less time is left."""
 
 
 def nodes(environ: Mapping[str, str], configured: Sequence[str] = ()) -> list[ComputeNode]:
-    """Return the cluster's nodes. `configured`: the partitions that runs of the compute go to; none: the cluster's
-    default."""
+    """Return the cluster's nodes. `configured` contains the partitions that runs of the compute use; if it is empty,
+    the cluster's default partitions."""
     run = partial(run_slurm, environ=environ)
     partitions = sorted(cluster.partitions(run), key=lambda row: (not row.default, row.name))
     defaults = frozenset(configured) or frozenset(row.name for row in partitions if row.default)
@@ -45,8 +46,9 @@ def explain(job: str, script: str, seconds: float, environ: Mapping[str, str]) -
 
 
 def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> list[Usage | None]:
-    """What each job used. Accounting notes a job's end first, its CPU time a moment later. Without accounting squeue
-    knows something."""
+    """Return the usage of each job; None if it is unknown. Accounting records a job's end first and its CPU time a
+    moment later, so that it is queried again until `patience` seconds have passed. Without accounting, squeue provides
+    a part of the usage."""
     deadline = time.monotonic() + patience
     run = partial(run_slurm, environ=environ, timeout=max(patience, _SHORTEST_ANSWER))
     found: dict[str, Usage | None] = dict.fromkeys(jobs)
@@ -58,7 +60,7 @@ def usages(jobs: Sequence[str], patience: float, environ: Mapping[str, str]) -> 
             time.sleep(_PAUSE)
             found = usage(jobs, run)
     except (SubmitAgain, SubmitRejected, ConfigError):
-        pass  # what accounting has told by now
+        pass  # the usage that accounting has reported by now is returned
     unknown = [job for job in jobs if found[job] is None]
     if unknown:
         found.update({job: usage_of_row(row) for job, row in query_jobs(unknown, run).items()})
@@ -73,8 +75,8 @@ def _with_groups(node: ComputeNode, order: Mapping[str, int], defaults: frozense
 
 
 def _find_earlier_starts(row: JobRow, script: str, deadline: float, environ: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the changes that would start the job sooner, tried until the deadline; none where Slurm does not tell its
-    partitions."""
+    """Return the changes that would start the job sooner. Estimates end at the deadline. Empty if Slurm does not report
+    its partitions."""
     run = partial(run_slurm, environ=environ, timeout=_SHORTEST_ANSWER)
     try:
         partitions = cluster.partitions(run)

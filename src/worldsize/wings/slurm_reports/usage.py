@@ -1,4 +1,4 @@
-"""What an ended job used: node time, GPU-hours and how busy its CPUs were, from one sacct for many jobs."""
+"""The usage of ended jobs: node time, GPU-hours and CPU efficiency, from one sacct for many jobs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from worldsize.compute.slurm.job_rows import JobRow
 from worldsize.compute.slurm.states import state_of
 
 _COLUMNS = (*COLUMNS, "AllocTRES")
-"""The usual columns, and what a job held. For that sacct asks slurmdbd once more, which takes as long as all the rest
-(22.05)."""
+"""The usual columns, and the resources that a job held. For the latter, sacct queries slurmdbd once more, which takes
+as much time as all the rest (22.05)."""
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 _HOUR = 3600.0
 
 
 def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, Usage | None]:
-    """Return the usage for every id asked; None where accounting has not recorded the end, or nothing was used. Raises
-    as `run` does where accounting is off or does not answer.
+    """Return the usage for each requested id; None if accounting has not recorded the end, or nothing was used. Raise
+    the errors of `run`, if accounting is off or does not answer.
 
-    Accounting lags by seconds: it notes the end first, then the CPU time.
+    Accounting lags by seconds: it records the end first, then the CPU time.
     """
     wanted = list(dict.fromkeys(ids))
     attempts: dict[str, list[AccountingRecord]] = {}
@@ -32,7 +32,8 @@ def usage(ids: Iterable[str], run: Callable[[Sequence[str]], str]) -> dict[str, 
 
 
 def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
-    """Return the usage of all attempts of one job, without those of an older job of the same number."""
+    """Return the total usage of all attempts of one job, without those of an older job with the same number; None if
+    the job has not ended, or had no nodes."""
     if not attempts:
         return None
     last = max(attempts, key=lambda record: record.row.submitted or 0)
@@ -56,7 +57,8 @@ def usage_of(attempts: Sequence[AccountingRecord]) -> Usage | None:
 
 
 def usage_of_row(row: JobRow) -> Usage | None:
-    """What squeue's row of an ended job alone tells, where there is no accounting: no efficiency, the last attempt."""
+    """Return the usage in squeue's row of an ended job, for clusters without accounting. It includes no efficiency, and
+    only the last attempt. None if the job has not ended."""
     if state_of(row.state).phase != "ended" or row.elapsed is None:
         return None
     gpus = gpus_of_tres(row.tres)
@@ -72,7 +74,7 @@ def usage_of_row(row: JobRow) -> Usage | None:
 
 
 def gpus_of_tres(tres: str) -> int | None:
-    """GPUs in "cpu=8,node=2,gres/gpu=8,gres/gpu:h100=8"; None where none are counted."""
+    """Return the number of GPUs in "cpu=8,node=2,gres/gpu=8,gres/gpu:h100=8"; None if it contains no count of GPUs."""
     found = _GPUS.findall(tres)
     if not found:
         return None

@@ -1,4 +1,5 @@
-"""Archives that stand for folders: recognise them by their names, and unpack them so that nothing lands outside."""
+"""Archives that represent folders: they are recognised by their names, and unpacked so that no file is written outside
+of the target."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ def is_archive(name: str) -> bool:
 
 
 def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLimit | None = None) -> None:
-    """Unpack the file `path`, called `name`, into the new directory `target`. UsageError, at `shown`, for an archive
-    that is damaged or would write elsewhere; the error of `limit` for more than that; OSError of the disk.
+    """Unpack the file `path`, whose name is `name`, into the new directory `target`. Raise UsageError, located at
+    `shown`, if the archive is damaged or would write outside of it. Raise the error of `limit` if it contains more
+    bytes. Raise OSError if a file cannot be written.
 
     Owners are not restored, nor are set-uid bits and permissions for others to write; devices are left out. No member
-    may be below a link, and links lead to what lies below `target` alone.
+    may be below a link, and links may only lead to files below `target`.
     """
     os.mkdir(target, 0o700)
     count = (limit or SizeLimit(None, shown)).add
@@ -43,8 +45,7 @@ def unpack_archive(path: str, name: str, target: str, shown: str, limit: SizeLim
 
 
 def _damage_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that are raised for damaged archives; gzip and bz2 raise errors of the system without a
-    number."""
+    """Return the errors that are raised for damaged archives. gzip and bz2 raise OSErrors without an errno."""
     from lzma import LZMAError
     from tarfile import TarError
     from zipfile import BadZipFile
@@ -73,8 +74,8 @@ def _untar(path: str, place: ConfinedDirectory, count: Callable[[int], None]) ->
 
 
 def _bounded_member() -> Any:
-    """Return a class for members of archives of others. tarfile reads names and attributes before a member into memory,
-    whatever their size: here more than a megabyte of them is a ReadError."""
+    """Return a class for the members of untrusted tar files. tarfile reads names and attributes before a member into
+    memory without a limit; with this class, more than a megabyte of them is a ReadError."""
     import tarfile as tar
 
     headers = (tar.XHDTYPE, tar.XGLTYPE, tar.SOLARIS_XHDTYPE, tar.GNUTYPE_LONGNAME, tar.GNUTYPE_LONGLINK)
@@ -89,7 +90,7 @@ def _bounded_member() -> Any:
 
 
 def _unzip(path: str, place: ConfinedDirectory, count: Callable[[int], None]) -> None:
-    """Unpack a zip file. Links become files with the text that they are stored as."""
+    """Unpack a zip file. Links become files that contain the text with which they are stored."""
     from zipfile import ZipFile
 
     with ZipFile(path) as archive:

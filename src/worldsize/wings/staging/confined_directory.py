@@ -1,7 +1,7 @@
-"""Fill a directory under names that others have chosen, without touching anything outside.
+"""A directory that is filled under untrusted names, without touching anything outside of it.
 
-Each directory on the way is opened from the one above it, and none of them may be a link: a name means the same place
-whatever was made before.
+Each directory on the way is opened relative to its parent, and none of them may be a link. Therefore a name always
+means the same place, independent of earlier entries.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from worldsize.common.atomic_files import write_all
 Parts = tuple[str, ...]
 
 BLOCK = 4096
-"""The bytes that a directory counts for, since it takes them on a disk: many empty ones would fill that."""
+"""The number of bytes that are counted for a directory, since it occupies them on a disk: many empty ones would fill
+it."""
 
 _CHUNK = 1 << 20
 _DEEPEST = 200
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODES = 0o755
-"""The bits of others' modes that are kept: who may write is for the owner of the directory to decide."""
+"""The bits that are kept of the modes in an archive. The owner of the directory decides which other users may write."""
 
 
 class UnsafeEntry(OSError):
-    """A name, or what a link of that name points to, leads elsewhere."""
+    """An error: a name, or the target of a link of that name, leads out of the directory."""
 
 
 class ImpossibleEntry(ValueError):
-    """The names contradict each other, or no file can have this name."""
+    """An error: the names contradict each other, or no file can have this name."""
 
 
 class ConfinedDirectory:
-    """Fills the directory `target`, which exists. `count` gets the number of bytes before they are written, and may
-    raise.
+    """The existing directory `target`, which is filled. `count` is called with the number of bytes before they are
+    written, and may raise an error.
 
-    Names and times that no file can have are ValueErrors or OverflowErrors. What has the name of a new entry already is
-    replaced, but for a directory. All methods raise UnsafeEntry, and OSError with the whole path.
+    Names and times that no file can have are ValueErrors or OverflowErrors. A new entry replaces an existing one of the
+    same name, except for a directory. All methods raise UnsafeEntry, and OSError with the whole path.
     """
 
     def __init__(self, target: str, count: Callable[[int], None]) -> None:
@@ -56,15 +57,15 @@ class ConfinedDirectory:
         os.close(self._last[1])
 
     def make_directory(self, name: str, mode: int = 0o755, mtime: float | None = None) -> None:
-        """Make a directory and all above it; `mode` and `mtime` are set by `finish`."""
+        """Create a directory and all its parents. `mode` and `mtime` are set later by `finish`."""
         parts = self._parts(name)
         with self._open(parts, name):
             if mtime is not None:
                 self._later[parts] = (mode & _MODES | 0o700, mtime)
 
     def make_link(self, name: str, text: str) -> None:
-        """Make a symbolic link, which has to lead to what lies in here, whatever else is made before or after it: it
-        may go up at its beginning alone, and no further than to the top."""
+        """Create a symbolic link, which must lead to a place inside this directory, independent of entries before or
+        after it. Its text may contain `..` only at its beginning, and not lead above the top."""
         *above, last = self._file_parts(name)
         if not text:
             raise ImpossibleEntry(f"{name:.80} is a dangling link")
@@ -77,8 +78,8 @@ class ConfinedDirectory:
             os.symlink(text, last, dir_fd=directory)
 
     def make_hard_link(self, name: str, of: str) -> None:
-        """Make a hard link to the file `of`. Where that is a symbolic link, one with its text is made: from another
-        place it may lead elsewhere."""
+        """Create a hard link to the file `of`. If that is a symbolic link, create a symbolic link with the same text,
+        which is checked again: from another place it may lead elsewhere."""
         *above, source = self._file_parts(of)
         try:
             with self._open(above, of, make=False) as directory:
@@ -99,8 +100,8 @@ class ConfinedDirectory:
             os.link(source, last, src_dir_fd=directory, dst_dir_fd=there, follow_symlinks=False)
 
     def write_file(self, name: str, content: IO[bytes], mode: int | None = None, mtime: float | None = None) -> None:
-        """Write a file. One of the name, or a link, is replaced: its other names, or what it leads to, stay as they
-        are."""
+        """Write a file. A file or link of the same name is replaced; the other names of that file, or the target of
+        that link, are unchanged."""
         *above, last = self._file_parts(name)
         with self._open(above, name) as directory:
             _clear_name(last, directory)
@@ -117,14 +118,16 @@ class ConfinedDirectory:
                 os.close(file)
 
     def finish(self) -> None:
-        """Set what was asked for directories: only now, as a mode may forbid to write, and writing sets the time."""
+        """Set the modes and times of the directories. This is done last, since a mode may forbid writing, and writing
+        changes the time."""
         for parts, (mode, mtime) in sorted(self._later.items(), reverse=True):
             with self._open(parts, "/".join(parts), make=False) as directory:
                 os.fchmod(directory, mode)
                 os.utime(directory, (mtime, mtime))
 
     def _parts(self, name: str) -> Parts:
-        """Return the components of a name, as it reads; none for the top."""
+        """Return the components of a name; none for the top. Raise UnsafeEntry if the name leads out of the directory,
+        ImpossibleEntry if it is too long."""
         path = os.path.normpath(name or ".")
         if os.path.isabs(name) or path.split("/")[0] == "..":
             raise UnsafeEntry(errno.EPERM, "a name in it leads outside it", name)
@@ -141,10 +144,12 @@ class ConfinedDirectory:
 
     @contextmanager
     def _open(self, parts: Iterable[str], name: str, make: bool = True) -> Iterator[int]:
-        """The descriptor of a directory, in which or as which `name` is to be; errors get the whole path of that.
+        """Open the directory in which, or as which, `name` is created, and yield its descriptor for a `with`. Errors
+        contain the whole path of `name`.
 
-        The last one is kept, since what comes next mostly lies in the same; no directory that was made is ever removed,
-        so that it stays the one of that name."""
+        The last directory is kept open, since the next entry is mostly in the same one. No directory that was created
+        is ever removed, so that the descriptor always belongs to that name.
+        """
         wanted = tuple(parts)
         known, kept = self._last
         found = os.dup(kept if wanted == known else self._top)
@@ -176,7 +181,7 @@ class ConfinedDirectory:
         return os.open(part, _OPEN, dir_fd=above)
 
     def _with_path(self, error: OSError, name: str) -> Exception:
-        """Return the error with the whole path; ImpossibleEntry where the names are at fault, and not the disk."""
+        """Return the error with the whole path. Return ImpossibleEntry if the names are the cause, and not the disk."""
         if isinstance(error, UnsafeEntry) or not error.errno or str(error.filename).startswith(self._target):
             return error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
@@ -185,7 +190,7 @@ class ConfinedDirectory:
 
 
 def _clear_name(name: str, directory: int) -> None:
-    """Remove a file or link of the name, so that nothing is written through it."""
+    """Remove a file or link of this name, so that nothing is written through it."""
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:

@@ -1,11 +1,13 @@
-"""Fetch data that a job names by URI into a directory that the nodes see, and keep it there for the next job.
+"""The download of data that a job names by URI into a directory that the nodes see. The data is kept there for the next
+job.
 
-    DIRECTORY/uris/KEY.json      what a URI was when it was last fetched; KEY.part: what an interrupted download left
+    DIRECTORY/uris/KEY.json      the state of a URI at its last download; KEY.part: an interrupted download
     DIRECTORY/files/SHA256/NAME  files, by their content
     DIRECTORY/folders/KEY        archives unpacked, and folders
 
-A file with a declared checksum that is here is not asked for again; any other is, by its etag or time, and fetched
-where it has changed. What lies here is never changed, and may be removed when no run uses it.
+A file with a declared checksum that is here is not requested again. For any other file, the server is queried by its
+etag or time, and the file is fetched if it has changed. The data is never changed, and may be removed when no run uses
+it.
 """
 
 from __future__ import annotations
@@ -37,20 +39,21 @@ def is_web(uri: str) -> bool:
 
 
 def file_name(uri: str) -> str:
-    """Return the name that a file of this URI gets here."""
+    """Return the local name for the file of a URI."""
     name = unquote(urlsplit(uri).path.rstrip("/").rpartition("/")[2])
     return _UNFIT.sub("_", name)[-_LONGEST:].lstrip(".") or "data"
 
 
 class DataStore(ContentStore):
-    """The directory of fetched data. Methods raise UsageError for what is refused for good or is not what its checksum
-    says, WorldsizeError for trouble that may pass, StorageError for the disk."""
+    """The directory of fetched data. Methods raise UsageError if a request is refused permanently or a checksum is
+    wrong, WorldsizeError for errors that may be temporary, StorageError if files cannot be written."""
 
     def fetch(
         self, uri: str, folder: bool = False, sha256: str | None = None, what: str = "", max_size: int | None = None
     ) -> FetchedData:
-        """Fetch the file or folder of a URI, or the copy that is kept. `folder`: an archive is unpacked. `what`: its
-        name in messages. `max_size`: of what is fetched, and of what an archive holds."""
+        """Fetch the file or folder of a URI, or return the copy that is kept. With `folder`, an archive is unpacked.
+        `what` is the name of the data in messages. `max_size` limits the bytes that are fetched, and the content of an
+        archive."""
         what = what or file_name(uri)
         limit = download_limit(max_size, display_url(uri))
         try:
@@ -75,13 +78,14 @@ class DataStore(ContentStore):
         return found
 
     def verify(self, path: str, sha256: str, what: str) -> None:
-        """Check a local file against its checksum; it is read only where it has changed since the last time."""
+        """Check a local file against its checksum. The file is read only if it has changed since the last check. Raise
+        UsageError if the checksum differs."""
         status = os.stat(path)
         state = self._state_path(os.path.abspath(path))
         known = {
             "size": status.st_size,
             "mtime_ns": status.st_mtime_ns,
-            "ctime_ns": status.st_ctime_ns,  # its owner can set mtime as he likes
+            "ctime_ns": status.st_ctime_ns,  # the file's owner can set mtime to any value
             "inode": status.st_ino,
         }
         before = read_object(state)
@@ -93,7 +97,7 @@ class DataStore(ContentStore):
         _compare(digest, sha256, path)
 
     def _copy_from_disk(self, path: str, sha256: str | None, what: str, limit: SizeLimit) -> FetchedData:
-        """Copy a file of this machine as it is now."""
+        """Copy a file of this machine in its present state."""
         if not os.path.isfile(path):
             raise UsageError("is not a file", path, "correct the path; a directory can be an input")
         limit.check(os.path.getsize(path))
@@ -104,7 +108,7 @@ class DataStore(ContentStore):
             from shutil import copyfile
 
             with self.hold_lock(kept, what):
-                copyfile(path, kept + ".part")  # whoever may write to it may have done so since it was read
+                copyfile(path, kept + ".part")  # it may have been written since it was read
                 self._keep_checked(kept + ".part", file_name(path), digest, what, path)
         return FetchedData(path, kept, os.path.getsize(kept), digest, None, time.time())
 
@@ -174,8 +178,8 @@ class DataStore(ContentStore):
         return dict(FetchedData(display_url(uri), path, size, digest, mark, time.time())._asdict())
 
     def _keep_checked(self, part: str, name: str, sha256: str | None, what: str, where: str) -> tuple[str, str]:
-        """Keep what has arrived in `part`; return its checksum and its place. UsageError where it should have another
-        checksum; it is removed then."""
+        """Move the fetched file `part` to its place by content. Return its checksum and its path. If it should have
+        another checksum, remove it and raise UsageError."""
         digest = self.digest(part, what)
         if sha256 and digest != sha256.lower():
             os.unlink(part)
@@ -185,7 +189,8 @@ class DataStore(ContentStore):
     def unpack(
         self, found: FetchedData, name: str, what: str, known: bool = False, max_size: int | None = None
     ) -> FetchedData:
-        """Unpack a fetched archive, called `name`, unless that was done; `known`: its checksum was given."""
+        """Unpack a fetched archive, whose name is `name`, unless it is unpacked already. `known` means that its
+        checksum was given."""
         path = os.path.join(self.directory, "folders", (found.sha256 or "")[:32])
         limit = unpack_limit(found.bytes, known, max_size, found.uri)
         self.make(path, lambda part: unpack_archive(found.path, name, part, found.uri, limit), what)
@@ -222,7 +227,8 @@ class DataStore(ContentStore):
 
 
 def _is_open_to_others(uri: str) -> bool:
-    """Return whether others could answer in the place of the server: by http, unless that is this machine."""
+    """Return whether another machine could answer instead of the server: the URI uses http, and its host is not this
+    machine."""
     parts = urlsplit(uri)
     host = parts.hostname or ""
     return parts.scheme.lower() == "http" and host not in ("localhost", "::1") and not host.startswith("127.")
@@ -237,7 +243,7 @@ def _try_to_write(state: str, value: dict[str, Any]) -> None:
 
 
 def _read_valid_state(state: str) -> dict[str, Any] | None:
-    """Read what is known of a URI that was fetched before; None where the data is not here any more."""
+    """Read the state of a URI that was fetched before; None if the data is no longer here."""
     value = read_object(state)
     return value if os.path.exists(str(value.get("path", ""))) else None
 

@@ -1,6 +1,7 @@
-"""Download by http and https: go on where a download broke off, repeat it only where the file has changed.
+"""Downloads by http and https. An interrupted download is continued, and repeated only if the file has changed.
 
-No part of a URL that could be a secret is ever shown: neither user and password nor what follows a `?`."""
+No part of a URL that could be a secret is ever shown: neither user and password nor the part after a `?`.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ from worldsize.version import VERSION
 
 _T = TypeVar("_T")
 _EAI_NODATA = -5
-"""Of the C library, which Python has no name for everywhere: the host has a name and no address."""
+"""An error number of the C library for which Python does not have a name on every system: the host has a name and no
+address."""
 
 Tick = Callable[[int, int], None]
-"""Is called with the bytes that are here and those of the whole, 0 where the server did not say."""
+"""A function that is called with the bytes that are here and those of the whole file, 0 if the server did not report
+them."""
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds between attempts that brought nothing; once more is here than ever before, they begin anew."""
+"""Seconds between attempts without progress. They start again from the first when more bytes than ever before are
+here."""
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
@@ -38,7 +42,7 @@ _HINTS = {
 
 
 class FileVersion(NamedTuple):
-    """What a server said by which a file's state is known again."""
+    """The headers of a response by which a server recognises the version of a file."""
 
     etag: str | None = None
     modified: str | None = None
@@ -46,12 +50,13 @@ class FileVersion(NamedTuple):
 
     @property
     def validator(self) -> str | None:
-        """The value for If-Range, in which weak tags may not stand."""
+        """The value for If-Range, which must not be a weak tag; None if there is none."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
 
 class _RetryableError(Exception):
-    """An attempt failed, and another may succeed. `done`: how many bytes of the file are here now."""
+    """An error: an attempt failed, and another one may succeed. `done` is the number of bytes of the file that are
+    here."""
 
     def __init__(self, what: str, done: int = 0) -> None:
         super().__init__(what)
@@ -69,12 +74,13 @@ def download(
     *,
     known_content: bool = False,
 ) -> FileVersion | None:
-    """Download the whole file to `part`, and return its version; None, and no file, where it is still as `known`.
+    """Download the whole file to `part`, and return its version. Return None, without a file, if it is unchanged since
+    `known`.
 
-    What an interrupted download has left in `part` is continued, unless the file has changed meanwhile. UsageError:
-    refused for good, also a redirection from https to http, unless the caller knows the content by a checksum
-    (`known_content`). What `tick` raises ends the download. WorldsizeError: it failed again and again; the part stays
-    for the next time.
+    An interrupted download in `part` is continued, unless the file has changed meanwhile. Raise UsageError if the
+    request is refused permanently; that includes a redirection from https to http, unless the caller knows the content
+    by a checksum (`known_content`). An error that `tick` raises ends the download. Raise WorldsizeError if all attempts
+    fail; the part is kept for the next call.
     """
     return _repeat(
         lambda: _try_download(url, part, known, tick, headers or {}, known_content), url, part, pauses, sleep
@@ -82,7 +88,8 @@ def download(
 
 
 def read(url: str, limit: int, headers: Mapping[str, str] | None = None, pauses: Sequence[float] = PAUSES) -> bytes:
-    """Download a small file, and return its content. Raises as `download`; UsageError for more than `limit` bytes."""
+    """Download a small file, and return its content. Raise the errors of `download`; UsageError if it has more than
+    `limit` bytes."""
     data = _repeat(lambda: _read_small(url, limit, headers or {}), url, "", pauses, time.sleep)
     if len(data) > limit:
         raise UsageError(f"is larger than {limit} bytes", display_url(url))
@@ -106,7 +113,7 @@ def _repeat(
 
 
 def _read_small(url: str, limit: int, headers: Mapping[str, str]) -> bytes:
-    """Read the content; of a larger file one byte more than the limit."""
+    """Read the content. Of a file larger than `limit`, one byte more than the limit is read."""
     from http.client import HTTPException
 
     with _open(url, headers) as answer:
@@ -151,7 +158,7 @@ def _conditions(have: FileVersion | None, start: int, known: FileVersion | None)
 
 
 def _resumable_version(part: str) -> FileVersion | None:
-    """Return the version of the file that lies in `part`; None where nothing lies there that can be continued."""
+    """Return the version of the file in `part`; None if there is no file that can be continued."""
     try:
         value = read_json(part + ".json")
         return FileVersion(**value) if value and os.path.exists(part) else None
@@ -160,7 +167,8 @@ def _resumable_version(part: str) -> FileVersion | None:
 
 
 def _version(answer: Any, start: int) -> FileVersion:
-    """Return the version that an answer tells; its size is that of the whole file, where the server says it."""
+    """Return the version in the headers of a response. Its size is that of the whole file, None if the server does not
+    report it."""
     length = parse_digits(answer.headers.get("Content-Length"))
     size = None if length is None else length + start
     return FileVersion(answer.headers.get("ETag"), answer.headers.get("Last-Modified"), size)
@@ -189,8 +197,9 @@ def _receive(answer: Any, part: str, start: int, total: int, tick: Tick) -> None
 
 
 def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
-    """Send a request, and return the answer, also one that there is nothing new (304), or nothing from the asked byte
-    on (416). `downgrade`: whether it may redirect from https to http."""
+    """Send a request, and return the response, including "not modified" (304) and "range not satisfiable" (416).
+    `downgrade` permits redirections from https to http. Raise UsageError if the request is refused permanently,
+    _RetryableError if another attempt may succeed."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, build_opener
@@ -199,7 +208,7 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
     request = Request(plain, headers={"User-Agent": "worldsize/" + VERSION, **headers})
     request.add_header("Accept-Encoding", "identity")
     authorization = request.headers.pop("Authorization", authorization)
-    if authorization:  # not to be carried to another host
+    if authorization:  # must not be sent to another host after a redirection
         request.add_unredirected_header("Authorization", authorization)
     opener = build_opener(_redirect_handler(downgrade))
     try:
@@ -221,7 +230,7 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
 
 
 def refuse_unknown_host(error: object, url: str) -> None:
-    """UsageError where `error` says that no host has the name in an address: trying again mends nothing."""
+    """Raise UsageError if `error` means that no host has the name in the URL: another attempt would not help."""
     import socket
 
     if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_NONAME, _EAI_NODATA):
@@ -250,14 +259,15 @@ def _error_text(error: object) -> str:
 
 
 def display_url(url: str) -> str:
-    """Return the URL for people: without user, password, query, fragment and the tokens in paths of conda's servers."""
+    """Return the URL for people: without user, password, query, fragment and the tokens in paths of conda servers."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return mask_tokens_in_paths(urlunsplit((parts.scheme, host, parts.path, "", ""))) + ("?…" if parts.query else "")
 
 
 def without_user(url: str) -> tuple[str, str]:
-    """Return the URL without user and password, and the header that stands for them, or ""."""
+    """Return the URL without user and password, and the value of the Authorization header that replaces them; "" if
+    there are none."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if not at:

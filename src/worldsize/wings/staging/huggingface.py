@@ -1,10 +1,11 @@
-"""Repositories of the Hugging Face hub, kept as its own library keeps them, which needs no network to read them then.
+"""Repositories of the Hugging Face hub, stored in the layout of its own library, which can then read them without a
+network.
 
     hub/models--OWNER--NAME/blobs/ETAG               contents, by the hub's own checksum
     hub/models--OWNER--NAME/snapshots/COMMIT/FILE    links to them
-    hub/models--OWNER--NAME/refs/main                the commit that a name stands for
+    hub/models--OWNER--NAME/refs/main                the commit that a name refers to
 
-Only the contents lie here; what a job sees of them is made for each stage.
+This directory contains only the contents; the links and refs that a job sees are created for each stage.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ _CHECKSUM = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Blob(NamedTuple):
-    """One file's content. `name` is the hub's library's: the sha256 of large files, else git's sha1."""
+    """The content of a file. `name` is the one that the hub's library uses: the sha256 of large files, git's sha1 of
+    others."""
 
     name: str
     size: int
 
 
 class HubSnapshot(NamedTuple):
-    """One commit of a repository; `files` holds those that are wanted."""
+    """A commit of a repository. `files` contains the requested files."""
 
     repo: HubRepo
     commit: str
@@ -55,7 +57,7 @@ class HubSnapshot(NamedTuple):
 
 
 class Hub:
-    """The hub that `environ` names, read with the credentials that its library would use."""
+    """The hub that `environ` names. It is read with the credentials that its library would use."""
 
     def __init__(self, directory: str, data: DataStore, environ: Mapping[str, str]) -> None:
         self._directory = directory
@@ -65,8 +67,8 @@ class Hub:
         self._headers = {"Authorization": "Bearer " + token} if token else {}
 
     def fetch(self, repo: HubRepo) -> HubSnapshot:
-        """Fetch everything that is wanted of a repository. Where the hub cannot be reached, what was fetched before
-        counts, with a notice. UsageError, WorldsizeError, OSError."""
+        """Fetch the requested files of a repository. If the hub cannot be reached, use the files that were fetched
+        before, with a notice. Raise UsageError, WorldsizeError, OSError."""
         snapshot = self._query_snapshot(repo)
         total = sum(blob.size for blob in snapshot.files.values())
         missing = [name for name in snapshot.files if not os.path.exists(snapshot.blob(self._directory, name))]
@@ -145,7 +147,7 @@ class Hub:
 
 
 def _parse_blob(sibling: dict[str, Any]) -> Blob:
-    """Return a file's content by the hub's list. ValueError for a name that is no checksum: it becomes a file's
+    """Parse a file's entry in the hub's list. Raise ValueError if its name is no checksum, since it becomes a file's
     name."""
     large = sibling.get("lfs")
     name, size = (large["sha256"], large["size"]) if large else (sibling["blobId"], sibling.get("size"))
@@ -163,7 +165,7 @@ def _is_match(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _checksum(path: str, name: str) -> str:
-    """Return the checksum of a file, of the kind that `name` is: sha256 of the content, or git's sha1 of a blob."""
+    """Compute the checksum of a file, of the same kind as `name`: sha256 of the content, or git's sha1 of a blob."""
     if len(name) == 64:
         return file_digest(path)
     return file_digest(path, digest=hashlib.sha1(b"blob %d\0" % os.path.getsize(path), usedforsecurity=False))
@@ -176,7 +178,7 @@ def _hint(what: str, repo: HubRepo) -> str | None:
 
 
 def _token(environ: Mapping[str, str]) -> str:
-    """Return the token that the hub's library would use; "" where there is none, or its file cannot be read."""
+    """Return the token that the hub's library would use; "" if there is none, or its file cannot be read."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environ.get(name):
             return environ[name].strip()

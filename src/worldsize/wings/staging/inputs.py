@@ -1,4 +1,4 @@
-"""The inputs that a job names by URI, or by a checksum: fetched here, and checked."""
+"""The inputs that a job names by URI, or with a checksum: they are fetched and checked on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from worldsize.wings.staging.http import display_url
 
 
 def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> list[CheckResult]:
-    """What is wrong with an input that is a URI, without asking its server. `path` is one that may be fetched."""
+    """Check an input that is a URI, without querying its server. Return the problems. `path` is an address that may be
+    fetched."""
     at = origins.of(f"inputs.{name}.path")
     if is_web(path):
         if value.type != "uri_folder" or is_archive(file_name(path)):
@@ -31,7 +32,8 @@ def check_remote(name: str, value: Input, path: str, origins: KeyOrigins) -> lis
 
 
 def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> SubmissionRequest:
-    """Return the request with what its inputs' URIs name, here. UsageError and WorldsizeError name the input."""
+    """Fetch the data that the inputs of the request name by URI, and check local files with a checksum. Return the
+    request with the fetched data. Raise UsageError and WorldsizeError, which name the input."""
     wanted = [(name, value) for name, value in data_inputs(dry.job) if is_remote(value.path or "") or value.sha256]
     data = DataStore(data_directory(request.config, dry.plan.compute), progress)
     found = {}
@@ -50,7 +52,7 @@ def fetch(request: SubmissionRequest, dry: PlannedJob, progress: Progress) -> Su
 
 
 def _error_at_input(error: WorldsizeError, request: SubmissionRequest, name: str) -> WorldsizeError:
-    """Return the same error, at the input's place in the job."""
+    """Return the same error, located at the input's key in the job."""
     said = next((key for key in ("max_size", "sha256") if key in error.what), "path")
     key = f"inputs.{name}.{said}"
     what = f"{error.where}: {error.what}" if error.where else error.what

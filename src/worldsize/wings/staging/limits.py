@@ -1,7 +1,9 @@
-"""How many bytes others may make us write: of a download, and of what an archive holds.
+"""Limits for the number of bytes that other parties can make worldsize write: the size of a download, and of the
+content of an archive.
 
-A download has the limit that its job says (`max_size`), or none. So has an archive; without one, and unless its content
-is known by a checksum, it may grow `MAX_UNPACK_RATIO` times, and to `MIN_UNPACK_LIMIT` in any case.
+A download is limited by the `max_size` of its job, or not at all. The content of an archive has the same limit. Without
+one, and unless its content is known by a checksum, an archive may grow to `MAX_UNPACK_RATIO` times its size, and to
+`MIN_UNPACK_LIMIT` in any case.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ MIN_UNPACK_LIMIT = 1 << 30
 
 
 class SizeLimitError(UsageError):
-    """More than may be written."""
+    """An error: there are more bytes than may be written."""
 
 
 class SizeLimit:
-    """Counts what is written. SizeLimitError, at `where`, once that is more than `most`; None: it may be any number."""
+    """A counter of the bytes that are written. SizeLimitError, located at `where`, is raised once they are more than
+    `most`; None means no limit."""
 
     def __init__(self, most: int | None, where: str, what: str = "", hint: str | None = None) -> None:
         self._most = most
@@ -30,7 +33,7 @@ class SizeLimit:
         self.check(self._count)
 
     def check(self, count: int) -> None:
-        """So many bytes are there, or are said to come."""
+        """Raise SizeLimitError if `count` bytes, which are here or announced, are more than the limit."""
         if self._most is not None and count > self._most:
             raise self._refusal
 
@@ -41,7 +44,8 @@ def download_limit(max_size: int | None, where: str) -> SizeLimit:
 
 
 def unpack_limit(size: int, known: bool, max_size: int | None, where: str) -> SizeLimit:
-    """Of an archive of `size` bytes; `known`: a checksum says what is in it."""
+    """Return the limit for the content of an archive of `size` bytes. `known` means that a checksum determines its
+    content."""
     if max_size is not None:
         what = f"unpacks to more than max_size, {bytes_text(max_size)}"
         return SizeLimit(max_size, where, what, "set a larger max_size if you trust it")

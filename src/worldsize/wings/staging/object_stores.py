@@ -1,7 +1,7 @@
-"""Files and folders on object stores and other services, through fsspec: abfss, wasbs, s3, gs, …
+"""Files and folders on object stores and other services, read through fsspec, such as abfss, wasbs, s3 and gs.
 
-fsspec and what it needs for a service are no part of worldsize: the extras `data`, `s3` and `gs` bring them.
-Credentials are the service's own business: its usual variables and files.
+fsspec and the packages that it needs for a service are not part of worldsize: the extras `data`, `s3` and `gs` install
+them. Credentials are read by the service's own package, from its usual variables and files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SERVICE_ERRORS = (
     ("gcsfs.retry", "HttpError"),
     ("aiohttp", "ClientError"),
 )
-"""What the services' own packages raise beside OSError and ValueError."""
+"""The errors that the services' own packages raise in addition to OSError and ValueError."""
 
 
 _AZURES = "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
@@ -38,12 +38,12 @@ _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gs")),
 }
-"""By scheme: the package by which fsspec reads it, and the extra of worldsize that brings both."""
+"""The package with which fsspec reads a scheme, and the extra of worldsize that installs both, by scheme."""
 
 
 def find_missing_support(uri: str) -> UsageError | None:
-    """What must be installed, or mended in the URI, before it can be fetched; None for nothing. Asks nobody but this
-    Python."""
+    """Return an error that states what must be installed, or fixed in the URI, before it can be fetched; None if
+    nothing. Only this Python installation is examined."""
     written = urlsplit(uri).scheme
     package, extra = _PACKAGES.get(written, ("fsspec", "data"))
     try:
@@ -57,7 +57,7 @@ def find_missing_support(uri: str) -> UsageError | None:
         if written in _PACKAGES:
             return _missing_package(written, package, extra)
         return UsageError(f"{written}:// cannot be read: {_first_line(error)}", None, "install that package")
-    except AttributeError:  # adl://, which adlfs names and has no more
+    except AttributeError:  # adl://, which adlfs still lists but no longer implements
         return UsageError(f"{written}:// is no longer supported", None, f"write {_AZURES}")
     except ValueError:
         if written in _PACKAGES:
@@ -73,7 +73,8 @@ def _missing_package(scheme: str, package: str, extra: str) -> UsageError:
 
 
 class RemoteContent(NamedTuple):
-    """What a URI names: `files` below it with their sizes ("" for a file itself), and what changes when they do."""
+    """The content of a URI: `files` contains the files below it with their sizes ("" for a single file), `mark` is a
+    text that changes when they do."""
 
     folder: bool
     files: Mapping[str, int]
@@ -81,7 +82,8 @@ class RemoteContent(NamedTuple):
 
 
 class RemoteFiles:
-    """One URI's file system. Raises UsageError for what cannot be used or is not there, WorldsizeError for trouble."""
+    """The file system of a URI. Methods raise UsageError if it cannot be used or does not exist, WorldsizeError for
+    other failures."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -92,7 +94,7 @@ class RemoteFiles:
 
         from fsspec import url_to_fs
 
-        logging.getLogger("azure").addHandler(logging.NullHandler())  # what it warns of is said in one sentence
+        logging.getLogger("azure").addHandler(logging.NullHandler())  # worldsize reports its errors in one sentence
         try:
             self._fs, self._path = url_to_fs(_to_adlfs_address(uri), skip_instance_cache=True)
         except _caught_errors(ValueError) as error:
@@ -116,7 +118,7 @@ class RemoteFiles:
         return RemoteContent(True, {name: int(each.get("size") or 0) for name, each in files.items()}, "\n".join(marks))
 
     def fetch(self, found: RemoteContent, target: str, tick: Tick) -> None:
-        """Into the file `target`, or the folder, which is made."""
+        """Fetch the content into the file `target`, or into the folder `target`, which is created."""
         from fsspec.callbacks import Callback
 
         total, done = sum(found.files.values()), 0
@@ -138,7 +140,8 @@ class RemoteFiles:
             tick(done, total)
 
     def _fetch_error(self, error: BaseException) -> WorldsizeError:
-        """What went wrong, in words. What libraries call a matter of credentials may be a name that nobody knows."""
+        """Return the error of a failed download, in words. If the service's host is unknown, the error states that:
+        libraries may report it as a problem of credentials."""
         address = service_address(self._uri, os.environ)
         if address:
             try:
@@ -156,7 +159,7 @@ class RemoteFiles:
 
 
 def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
-    """Return the address of the service that is asked for a URI, where its name or a variable tells."""
+    """Return the address of the service that provides a URI, if the URI or a variable names it; None otherwise."""
     parts = urlsplit(_to_adlfs_address(uri))
     if parts.scheme in ("abfs", "abfss") and parts.username and "." in (parts.hostname or ""):
         return f"https://{parts.hostname}"
@@ -166,7 +169,8 @@ def service_address(uri: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _to_adlfs_address(uri: str) -> str:
-    """wasb is the older name of the same storage: CONTAINER@ACCOUNT.blob.… is CONTAINER@ACCOUNT.dfs.… of abfss."""
+    """Convert a URI of wasb, the older name of the same storage: CONTAINER@ACCOUNT.blob.… becomes
+    CONTAINER@ACCOUNT.dfs.… of abfss. Other URIs are unchanged."""
     return _WASB.sub(r"abfss://\1@\2.dfs.\3\4", uri)
 
 
@@ -180,7 +184,7 @@ def _check_inside(path: str, target: str) -> None:
 
 
 def _caught_errors(*own: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """`own`, and what the packages that are loaded may raise."""
+    """Return `own`, and the errors that the services' packages may raise, as far as these are loaded."""
     found = (getattr(sys.modules.get(module), name, None) for module, name in _SERVICE_ERRORS)
     return (*own, *(each for each in found if each is not None))
 

@@ -1,5 +1,5 @@
-"""`stage:` of a job: what is downloaded before it is submitted, so that nodes without a network find it; and its
-reader. Pure."""
+"""The `stage:` section of a job, and its reader: what is downloaded before the job is submitted, so that nodes without
+a network find it. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ KEYS: Keys = {
 
 
 class HubRepo(NamedTuple):
-    """A repository of the Hugging Face hub; `kind` is "models", "datasets" or "spaces"; no patterns: all its files."""
+    """A repository of the Hugging Face hub. `kind` is "models", "datasets" or "spaces". Without patterns, all its files
+    are meant."""
 
     kind: str
     name: str
@@ -40,7 +41,7 @@ class HubRepo(NamedTuple):
 
 
 class TorchRepo(NamedTuple):
-    """A repository of torch.hub; without a `ref` the one that torch takes: main, else master."""
+    """A repository of torch.hub. Without a `ref`, the branch that torch chooses is meant: main, else master."""
 
     owner: str
     name: str
@@ -56,7 +57,7 @@ class StagedData(NamedTuple):
 
 
 class StagingSpec(NamedTuple):
-    """Everything that a job stages. `wheels` are lines of a requirements file; `checkpoints` are URLs."""
+    """The data that a job stages. `wheels` are lines of a requirements file; `checkpoints` are URLs."""
 
     wheels: tuple[str, ...] = ()
     hub: tuple[HubRepo, ...] = ()
@@ -66,7 +67,8 @@ class StagingSpec(NamedTuple):
 
 
 def staging_spec_of(values: Mapping[str, Any]) -> StagingSpec:
-    """Return the spec that the mapping describes. ValueError: "key: what is wrong"."""
+    """Return the spec that the mapping describes. Raise ValueError, with a message of the form "key: problem", if it is
+    not valid."""
     torch = [_torch(text) for text in values.get("torch_hub", ())]
     return StagingSpec(
         tuple(dict.fromkeys((*values.get("pip", ()), *values.get("uv", ())))),
@@ -99,8 +101,8 @@ def _torch(text: str) -> TorchRepo | str:
 
 
 def _check_plain(key: str, text: str, name: str, revision: str | None) -> None:
-    """ValueError for a name or a revision with a part "..", "." or "": both become names of files, and parts of
-    addresses."""
+    """Raise ValueError if a part of the name or of the revision is "..", "." or "": both become names of files, and
+    parts of addresses."""
     if {"", ".", ".."}.intersection(name.split("/")):
         raise ValueError(f"{key}: {text!r:.80} is not a repository: .. or . is not a name of one")
     if revision is not None and {"", ".", ".."}.intersection(revision.split("/")):

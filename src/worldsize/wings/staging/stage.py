@@ -1,6 +1,6 @@
-"""Make the directory of what a job stages: one for each content, which is never changed any more.
+"""The staging directory of a job: one for each content, which is never changed after its creation.
 
-DIRECTORY/stage/KEY/huggingface/hub/…    as the libraries expect them; links to where the contents are kept
+DIRECTORY/stage/KEY/huggingface/hub/…    in the layout of the libraries; links to the stored contents
 DIRECTORY/stage/KEY/torch/hub/…
 DIRECTORY/stage/KEY/wheels
 DIRECTORY/stage/KEY/data/…
@@ -33,8 +33,8 @@ _HASH = re.compile(r"-([0-9a-f]{8,64})\.[^.]+$")
 
 
 class _StagingPart(NamedTuple):
-    """What one part of `stage:` adds: links and files' texts, by their paths in the stage, and entries of the
-    record."""
+    """The contribution of one part of `stage:`: links and texts of files, by their paths in the stage, and entries of
+    the record."""
 
     links: dict[str, str]
     texts: dict[str, str]
@@ -50,8 +50,9 @@ def make_staging_directory(
     programs: Mapping[str, str],
     secrets: Collection[str] = (),
 ) -> StagingDirectory:
-    """Fetch and check everything that is staged, and make its directory. `programs`: the variables of programs that are
-    started, in whose messages `secrets` are masked. UsageError and WorldsizeError tell what cannot be fetched."""
+    """Fetch and check everything that is staged, and create its directory. `programs` contains the environment
+    variables for programs that are started; `secrets` are masked in their messages. Raise UsageError and
+    WorldsizeError, which name what cannot be fetched."""
     try:
         parts = [
             *_fetch_hub(stage, directory, data, environ),
@@ -75,8 +76,8 @@ def make_staging_directory(
 def write_staging_directory(
     part: str, path: str, links: dict[str, str], texts: dict[str, str], contents: dict[str, Any]
 ) -> None:
-    """Write the links, texts and record to `part`, which becomes `path`. Links are relative: the nodes may know the
-    directory by another name."""
+    """Write the links, texts and record to `part`, which is later renamed to `path`. Links are relative, since the
+    nodes may see the directory under another name."""
     for name, target in links.items():
         place = _make_place(part, name)
         os.symlink(os.path.relpath(target, os.path.dirname(os.path.join(path, name))), place)
@@ -89,8 +90,8 @@ def write_staging_directory(
 
 
 def _make_place(part: str, name: str) -> str:
-    """Make the directory of a file or link of the stage, and return its path. UsageError for a name that leads out,
-    whoever let it pass: it holds what a job or a server says."""
+    """Create the parent directory of a file or link of the stage, and return its path. Raise UsageError if the name
+    leads out of the stage: it comes from a job or a server, and is checked here in any case."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
         raise UsageError(f"a name leads outside the staged data: {name!r:.80}", "stage")
     place = os.path.join(part, name)
@@ -104,7 +105,7 @@ def _variables(stage: StagingSpec, path: str) -> dict[str, str]:
         home = os.path.join(path, "huggingface")
         found.update(OFFLINE, HF_HOME=home, HF_HUB_CACHE=os.path.join(home, "hub"))
         found.update(HUGGINGFACE_HUB_CACHE=found["HF_HUB_CACHE"])
-        for name in ("datasets", "modules", "assets"):  # which the libraries write
+        for name in ("datasets", "modules", "assets"):  # the libraries write to these
             found[f"HF_{name.upper()}_CACHE"] = os.path.join(DIRECTORY_MARK, "huggingface", name)
     if stage.torch or stage.checkpoints:
         found["TORCH_HOME"] = os.path.join(path, "torch")
@@ -156,8 +157,8 @@ def _fetch_torch(stage: StagingSpec, data: DataStore, environ: Mapping[str, str]
 
 
 def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
-    """Fetch a checkpoint. UsageError where its name ends in the beginning of a checksum, as torch names them, and it
-    has another one."""
+    """Fetch a checkpoint. If its name ends in the beginning of a checksum, as torch names checkpoints, raise UsageError
+    if its checksum differs."""
     fetched = data.fetch(url, what=f"torch_hub: {file_name(url)}")
     named = _HASH.search(file_name(url))
     if named and not (fetched.sha256 or "").startswith(named[1]):
@@ -168,7 +169,7 @@ def _fetch_checkpoint(url: str, data: DataStore) -> _StagingPart:
 
 
 def _default_branch(repo: TorchRepo, environ: Mapping[str, str]) -> str:
-    """Find a repository's branch as torch.hub does: main where there is one, else master."""
+    """Find a repository's default branch as torch.hub does: main if it exists, else master."""
     try:
         read(f"{_github_url(environ)}/{repo.owner}/{repo.name}/tree/main/", 64 << 20)
     except UsageError:

@@ -1,4 +1,5 @@
-"""Makes trials, the elements of an array, from `autotune:` of a job. Loaded only for jobs that have the key."""
+"""The creation of trials, the elements of an array, from `autotune:` of a job. Loaded only for jobs that have the
+key."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Search(NamedTuple):
 
     job       the job of each trial, without its settings
     settings  the settings of each trial
-    at_once   the most trials that run at the same time
+    at_once   the largest number of trials that run at the same time
     options   the rules of the search, for agents (`search` in wings/trials/agent/search.py)
     """
 
@@ -59,7 +60,8 @@ class Search(NamedTuple):
         return [CheckResult("error", what, origins.of("autotune"), hint)] if what else []
 
     def with_trials(self, plan: Plan) -> Plan:
-        """`plan` of a run that is a trial: it has nothing to save at its end."""
+        """Return `plan` as that of a trial: with the rules of the search, and with a short grace period, since a trial
+        has nothing to save at its end."""
         return plan._replace(options={**plan.options, "search": self.options}, grace=min(plan.grace, _GRACE))
 
 
@@ -71,7 +73,7 @@ def _holds_object(path: str) -> bool:
 
 
 def make_search(job: Job) -> Search:
-    """Return the search that the job's `autotune` asks for. Raises PlanError where no trials can be made of it."""
+    """Return the search that the job's `autotune` describes. Raise PlanError if no trials can be made from it."""
     said = job.autotune or {}
     if job.batch_script is not None:
         raise PlanError("a batch script cannot be varied", "autotune", "use its command in a job")
@@ -96,8 +98,9 @@ def make_search(job: Job) -> Search:
 
 
 def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) -> tuple[ElementValues, ...]:
-    """Return each combination; where there are more, `most` of them, the same each time. Micro-batches grow from one to
-    the next, so that those after one that does not fit into memory can be left out. Raises PlanError for too many."""
+    """Return each combination of values. If there are more than `most`, return `most` of them, always the same ones.
+    Micro-batches grow from one combination to the next, so that those after one that does not fit into memory can be
+    left out. Raise PlanError if there are too many."""
     from math import prod
 
     sizes = {name: sorted(search[name], key=_size) for name in search if name in _MICRO_BATCHES}
@@ -114,7 +117,7 @@ def trial_settings(search: Mapping[str, Sequence[Literal]], most: int | None) ->
 
 
 def _combination(values: Mapping[str, Sequence[Literal]], number: int) -> ElementValues:
-    """Return the combination of this number, from 0, of which the last name varies fastest."""
+    """Return the combination of this number, from 0. The last name varies fastest."""
     found: dict[str, Literal] = {}
     for name in reversed(list(values)):
         number, place = divmod(number, len(values[name]))
@@ -127,7 +130,8 @@ def _size(value: Literal) -> float:
 
 
 def with_own_tuning(arrangement: Arrangement) -> Arrangement:
-    """`arrangement` whose launcher searches itself: DeepSpeed's. Raises PlanError where it cannot."""
+    """Return `arrangement` with the search of its launcher, which is DeepSpeed's own. Raise PlanError if the launcher
+    has none, or if there are several nodes."""
     if not launcher_facts(arrangement.launcher).own_tuning:
         what = "DeepSpeed's own autotuning is a part of its launcher"
         raise PlanError(what, "autotune.by", "use the command: deepspeed train.py …")

@@ -1,4 +1,4 @@
-"""What `autotune:` of a job may say, and how it is read; loaded only for jobs that have it."""
+"""The keys of `autotune:` in a job, and their reader; loaded only for jobs that have the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of an array whose runs are the trials of a search: each one as it ends, and the best."""
+"""The progress display of an array whose runs are the trials of a search: each trial when it ends, and the best one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from worldsize.wings.trials.agent.search import best_result, result_text
 
 
 class SearchProgress(ArrayProgress):
-    """A line for each trial, once it has ended."""
+    """A progress display with a line for each trial, once it has ended."""
 
     _ended = 0
 
@@ -32,8 +32,8 @@ class SearchProgress(ArrayProgress):
 
 
 def best_lines(array: RunArray) -> list[str]:
-    """Return the best trial so far, and where the configuration and the table of all are; nothing before one was
-    measured."""
+    """Return lines about the best trial so far, and the paths of its configuration and of the table of all trials; an
+    empty list before a trial was measured."""
     search = array.array.search or {}
     best = best_result(read_results(array.directory, array.array), search["goal"])
     if best is None:

@@ -1,4 +1,5 @@
-"""Whether a job's ranks start warm: forked from one process of each node that has imported their modules."""
+"""The decision whether a job's ranks start warm: forked from one process of each node that has imported their
+modules."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _MOST_SOURCE = 4 << 20
 def rank_start(
     job: Job, plan: Plan, preload: tuple[str, ...], image: str | None = None, here: bool = False
 ) -> RankStart:
-    """How the ranks of the plan start, and why. Reads the script, where the modules are not named. `image`: the
-    container image that they start in; `here`: they start on this machine."""
+    """Return how the ranks of the plan start, and why. The script is read if the modules are not named. `image` is the
+    container image in which they start. `here` means that they start on this machine."""
     doubt = "preload is off" if preload == ("off",) else _doubt_about_plan(plan, image)
     if doubt:
         return RankStart(reason=doubt)
@@ -47,10 +48,10 @@ def _doubt_about_plan(plan: Plan, image: str | None) -> str:
 
 
 def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
-    """Return the start by what the script imports at its top."""
+    """Return the start that follows from the imports at the top of the script."""
     said = command.script or command.module
     if said not in (command_text(job.argv) if job.argv else job.command):
-        return RankStart(reason=f"an input names {said}")  # runs of an array, which have one plan, may have others
+        return RankStart(reason=f"an input names {said}")  # an array's runs share one plan, and may have other scripts
     path = _script_path(job, command)
     if path is None:
         return RankStart(reason=f"the source of {said} is not in the code")
@@ -61,7 +62,7 @@ def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
             source = file.read(_MOST_SOURCE)
         if not any(each.encode() in source for each in SAFE):
             return nothing
-        from worldsize.wings.warm_start.script_imports import preloadable  # a parser: 4 ms of each command
+        from worldsize.wings.warm_start.script_imports import preloadable  # loads a parser: 4 ms
 
         modules = preloadable(source)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
@@ -70,7 +71,7 @@ def _start_by_script(job: Job, command: PythonCommand) -> RankStart:
 
 
 def _script_path(job: Job, command: PythonCommand) -> str | None:
-    """Where the script is on this machine; None where the code has none of this name."""
+    """Return the path of the script on this machine; None if the code does not contain it."""
     if command.script:
         path = os.path.join(job.code or "/", command.script)
         return path if os.path.isfile(path) and (job.code or os.path.isabs(command.script)) else None

@@ -1,7 +1,8 @@
 """The modules that `preload: auto` imports before ranks are forked.
 
-Each is safe by a test (tests/warm_start/test_safe_modules.py): importing it reads no variable that differs between
-ranks, and leaves no thread, process, open file or shared memory. Lightning is not: it reads the rank as it is imported.
+A test proves each of them safe (tests/warm_start/test_safe_modules.py): importing it reads no variable that differs
+between ranks, and leaves no thread, process, open file or shared memory. Lightning is not safe: it reads the rank when
+it is imported.
 """
 
 SAFE = frozenset((
@@ -9,10 +10,11 @@ SAFE = frozenset((
     "safetensors", "tokenizers", "einops", "PIL", "tqdm", "yaml", "matplotlib", "sympy", "networkx", "requests",
     "psutil",
 ))  # fmt: skip
-"""Top-level packages; their own modules are safe with them."""
+"""Top-level packages. Their submodules are safe too."""
 
 UNSAFE = ("transformers.integrations", "transformers.trainer")
-"""Modules of safe packages that are not safe, and those below them: they import what else happens to be installed."""
+"""Modules of safe packages that are not safe, nor are those below them: they import any other packages that happen to
+be installed."""
 
 WITH_OPTIMIZERS = "torch._dynamo"
-"""What each optimizer of torch imports as it is made: half of what torch takes."""
+"""The module that each optimizer of torch imports when it is created. It takes half of the import time of torch."""

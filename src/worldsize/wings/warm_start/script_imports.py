@@ -1,4 +1,5 @@
-"""What a script imports before it does anything else. Pure: reads its source, imports nothing."""
+"""The modules that a script imports before it does anything else. Pure functions: they read its source and import
+nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from worldsize.wings.warm_start.safe_modules import SAFE, UNSAFE, WITH_OPTIMIZER
 _OPTIMIZERS = "optim"
 _ENVIRON = "environ"
 _OF_OTHERS = ("MASTER_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NCCL_", "GLOO_", "OMP_", "MKL_", "CUDA_", "TOKENIZERS_")
-"""Beginnings of variables that scripts often set, and that torch._dynamo does not read as it is imported."""
+"""Prefixes of variables that scripts often set, and that torch._dynamo does not read when it is imported."""
 
 _SETTERS = ("clear", "pop", "popitem", "setdefault", "update")
 
 
 def preloadable(source: str | bytes) -> tuple[str, ...]:
-    """Return the modules that can be imported before the script begins, in its own order. Only the statements at its
-    top count, as long as they are imports of the standard library or of safe modules: whatever stands above an import
-    may change what the import does. SyntaxError, ValueError for what is no Python."""
+    """Return the modules that can be imported before the script begins, in the script's order. Only the statements at
+    its top count, up to the first one that does not import the standard library or a safe module: any statement before
+    an import may change what the import does. Raise SyntaxError, ValueError if the source is not Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
@@ -44,7 +45,8 @@ def _is_safe(name: str) -> bool:
 
 
 def _leading_imports(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of the modules that are imported before any other statement than texts."""
+    """Yield the names of the modules that are imported before any other statement except constants, such as docstrings.
+    A relative import is yielded as "."."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -55,7 +57,7 @@ def _leading_imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _names_optimizers(tree: ast.Module) -> bool:
-    """Return whether the script speaks of `torch.optim`, in an import or as an attribute."""
+    """Return whether the script names `torch.optim`, in an import or as an attribute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == _OPTIMIZERS:
             return True
@@ -68,8 +70,8 @@ def _names_optimizers(tree: ast.Module) -> bool:
 
 
 def _sets_variables(tree: ast.Module) -> bool:
-    """Return whether the script changes os.environ, but for what no compiler of torch reads. What optimizers import
-    reads hundreds of variables as it is imported, in a plain start after the script has set them."""
+    """Return whether the script changes os.environ, except for variables that no compiler of torch reads. The module
+    that optimizers import reads hundreds of variables; in a plain start, the script has set them before."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _is_environ(node.value):
             name = node.slice.value if isinstance(node.slice, ast.Constant) else None

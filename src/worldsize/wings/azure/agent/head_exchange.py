@@ -1,10 +1,10 @@
-"""How the nodes of a job on Azure Machine Learning learn where their head is, or that it has ended: they share no
-directory, so the head tells them over TCP what it has written into its own run directory.
+"""The protocol by which the nodes of a job on Azure Machine Learning learn the address of their head, or that it has
+ended. The nodes share no directory, so the head sends them over TCP what it has written into its own run directory.
 
-A member connects and sends a nonce, its number and an HMAC of both; the head answers with a nonce of its own and one
-line: an HMAC, and JSON hidden by a pad that only who has the run's key can make. So strangers who connect or listen
-learn nothing, and an answer of theirs does not fit.
-Standard library only: travels inside agent.pyz (Python >= 3.8).
+A member connects and sends a nonce, its number and an HMAC of both. The head replies with a nonce of its own and one
+line: an HMAC, and JSON encrypted with a pad that can only be computed with the run's key. Therefore other parties that
+connect or listen learn nothing, and cannot forge a reply. Standard library only: travels inside agent.pyz (Python >=
+3.8).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 _NONCE = 32
 _MAC = 64
-"""Characters of a nonce and of an HMAC, hexadecimal."""
+"""Number of characters of an HMAC in hexadecimal; the line before is that of a nonce."""
 
 _LONGEST = 64 << 10
 _PORTS = 4
-"""How many ports the head tries, and members ask, from the service's on: others on its machine may have taken some."""
+"""The number of ports that the head tries and members query, from the service's port on, since other processes on its
+machine may use some."""
 
 _PATIENCE = 5.0
 """Seconds that one connection may take."""
@@ -49,9 +50,9 @@ _RENDEZVOUS, _EXIT = "rendezvous", "exit"
 
 
 class HeadExchange:
-    """Answers the `nodes` of a run, in threads, until `close`: where their head is, or its exit record where it has
-    ended with a failure. It listens at `address`, at all addresses where that is none of this machine's, and at the
-    first port from `port` on that is free. OSError where none is."""
+    """The head's server, which replies to the `nodes` of a run, in threads, until `close`. The reply is the head's
+    rendezvous, or its exit record if it has ended with a failure. It listens at `address`, or at all addresses if this
+    machine does not have that one, and at the first free port from `port` on. Raise OSError if no port is free."""
 
     def __init__(self, paths: RunPaths, address: str, port: int, key: bytes, nodes: int = 2) -> None:
         self._paths = paths
@@ -78,7 +79,8 @@ class HeadExchange:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Wait until every member has had an answer, for `timeout` seconds at most, and not once `is_stopped()`."""
+        """Wait until every member has received a reply, for at most `timeout` seconds, and only until `is_stopped()` is
+        true."""
         deadline = clock() + timeout
         while self._untold and not is_stopped() and clock() < deadline:
             sleep(_WAIT_PAUSE)
@@ -88,11 +90,11 @@ class HeadExchange:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                if self._closed.wait(0.1):  # else there are too many open files, for now
+                if self._closed.wait(0.1):  # otherwise too many files are open, temporarily
                     return
                 continue
             if not self._room.acquire(blocking=False):
-                connection.close()  # who is turned away tries again
+                connection.close()  # a rejected member tries again
                 continue
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
@@ -113,7 +115,7 @@ class HeadExchange:
             self._room.release()
 
     def _known(self) -> dict[str, Any]:
-        """What can be told by now, as JSON has it."""
+        """Return what the head can report by now, as a JSON object, which is empty if there is nothing yet."""
         ended, found = read_exit(self._paths, 0), read_rendezvous(self._paths)
         if ended is not None and ended.code:
             return {_EXIT: ended._replace(ranks=(), warnings=()).to_json()}
@@ -121,7 +123,7 @@ class HeadExchange:
 
 
 class Heard(NamedTuple):
-    """What a head has told. Both are None where it knows nothing yet."""
+    """The reply of a head. Both fields are None if the head knows nothing yet."""
 
     rendezvous: Rendezvous | None = None
     ended: ExitRecord | None = None
@@ -136,8 +138,8 @@ def ask_head(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Heard:
-    """What the head has published, or that it has ended, as it says at this address; neither where it has not said it
-    within `timeout` seconds. Whoever else answers there is not believed."""
+    """Return the rendezvous that the head at this address has published, or its exit record if it has ended. Both are
+    None if it has reported neither within `timeout` seconds. Replies from any other process are rejected."""
     deadline = clock() + timeout
     pause = _FIRST_PAUSE
     while True:
@@ -167,7 +169,7 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
-    """None where no head has answered."""
+    """Send one request to the head at this port and return its reply; None if no head has replied."""
     own = os.urandom(_NONCE // 2).hex().encode()
     try:
         with socket.create_connection((address, port), _PATIENCE) as connection:
@@ -180,7 +182,8 @@ def _ask(address: str, port: int, key: bytes, node_rank: int) -> Heard | None:
 
 
 def _read_line(connection: socket.socket) -> bytes:
-    """Return the first line; what there is of it where the other side ends, or says too much."""
+    """Return the first line that was received. If the other side ends the connection or sends too much, return what has
+    arrived."""
     line, deadline = b"", time.monotonic() + _PATIENCE
     while b"\n" not in line and len(line) < _LONGEST and time.monotonic() < deadline:
         more = connection.recv(_LONGEST)
@@ -196,7 +199,7 @@ def _question(nonce: bytes, node_rank: int, key: bytes) -> bytes:
 
 
 def _member_of(line: bytes, key: bytes) -> int | None:
-    """Return the node that asks; None for who is none."""
+    """Return the rank of the node that sent this request; None if the request is not from a member."""
     node_rank = parse_digits(line[_NONCE + _MAC :].decode("ascii", "replace"))
     if node_rank is None or not _is_nonce(line[:_NONCE]):
         return None
@@ -232,6 +235,6 @@ def _mac(key: bytes, text: bytes) -> bytes:
 
 
 def _crossed(text: bytes, key: bytes, nonces: bytes) -> bytes:
-    """Return the text hidden by a pad that these nonces alone have; what is hidden so, as it was."""
+    """Encrypt the text by XOR with a pad made from the key and these nonces. The same call decrypts it."""
     pads = (_mac(key, b"pad%d" % number + nonces) for number in range(len(text) // sha256().digest_size + 1))
     return bytes(each ^ other for each, other in zip(text, b"".join(pads)))

@@ -1,8 +1,8 @@
-"""A node of a job on Azure Machine Learning: gets the run's directory ready on the node's own disk, starts the run's
-agent there, and sends what the agent writes through the node's log, until it has ended.
+"""The process on a node of a job on Azure Machine Learning. It prepares the run's directory on the node's own disk,
+starts the run's agent there, and sends what the agent writes through the node's log, until the agent has ended.
 
-The service starts one such process on each node, with the folder that was uploaded for the run, and with the places of
-the job's inputs and outputs:
+The service starts one such process on each node, with the folder that was uploaded for the run, and with the locations
+of the job's inputs and outputs:
 
     python -c '… main(sys.argv[1:])' FOLDER inputs.data=/mnt/x outputs.model=/mnt/y
 
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KEY_FILE = "relay.key"
-"""The run's key, hexadecimal: in the folder that is uploaded, and in the client's run directory."""
+"""The file with the run's key, in hexadecimal: in the folder that is uploaded, and in the client's run directory."""
 
 PROGRAMS_FILE = "programs.json"
-"""Which files of the code may be executed, as a list of their paths there."""
+"""The file with the list of executable files of the code, as relative paths."""
 
 NODE_RANK, HEAD, HEAD_PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"
-"""What the service tells each process of a job with several nodes."""
+"""The variables that the service sets for each process of a job with several nodes."""
 
 _PAUSE = 0.25
 _LEAST_WAIT = 10.0
-"""Seconds that a head which has failed waits at least for members that are to hear of it: they ask once a second."""
+"""Least number of seconds that a failed head waits for members that it must notify. They ask once a second."""
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 class JobNode(NamedTuple):
-    """What a node has found out about itself."""
+    """The data of a prepared node: its paths, plan, rank and the run's key."""
 
     paths: RunPaths
     plan: Plan
@@ -63,7 +63,7 @@ class JobNode(NamedTuple):
 
 
 class SetupLog:
-    """What the lines of setup print, written on into the node's log as it is."""
+    """The output of the lines of setup, which is copied unchanged into the node's log."""
 
     def __init__(self, path: str, out: int) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class SetupLog:
         self._sent = 0
 
     def send(self) -> None:
-        """Write what is new; nothing where there is none yet, or the log takes no more."""
+        """Write the new output. Nothing is written if there is none yet, or if the log accepts no more."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(self._sent)
@@ -79,11 +79,11 @@ class SetupLog:
             write_all(self._out, new)
             self._sent += len(new)
         except OSError:
-            pass  # what cannot be told keeps no run from going on
+            pass  # a log that cannot be written does not stop the run
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the node; return the agent's exit code, or 2 where it could not begin."""
+    """Run the node. Return the agent's exit code, or 2 if the node could not be prepared."""
     try:
         node = prepare_node(argv[0], _places(argv[1:]), os.getcwd(), environ)
     except (WorldsizeError, OSError, ValueError, IndexError) as error:
@@ -93,21 +93,22 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _places(words: Sequence[str]) -> dict[str, str]:
-    """What the words say: `inputs.data=/mnt/x`, `outputs.model=/mnt/y`."""
+    """Return the locations in the words `inputs.data=/mnt/x`, `outputs.model=/mnt/y`, by name."""
     pairs = [word.partition("=") for word in words]
     return {name: path for name, _, path in pairs}
 
 
 def prepare_node(folder: str, places: Mapping[str, str], cwd: str, environ: Mapping[str, str]) -> JobNode:
-    """Make the run's directory on this node: what was uploaded, the plan with the places as they are here, and the
-    job's own working directory as `code`. OSError, ValueError for what is no plan, UsageError."""
+    """Make the run's directory on this node from the uploaded folder. The plan gets the locations on this node, and
+    `code` is the job's own working directory. Raise OSError, ValueError if the plan is not valid, UsageError if the
+    node's rank is not."""
     key = bytes.fromhex(read_file(os.path.join(folder, KEY_FILE)).decode("ascii").strip())
     base = tempfile.mkdtemp(prefix="worldsize-")
     text = with_places(read_file(os.path.join(folder, "plan.json")).decode("utf-8"), base, places)
     plan = Plan.from_value(json.loads(text))
     paths = RunPaths(os.path.join(base, plan.run_id))
     shutil.copytree(folder, paths.root, ignore=shutil.ignore_patterns(KEY_FILE, PROGRAMS_FILE, "plan.json"))
-    for directory, _, _ in os.walk(paths.root):  # what was mounted may be read-only
+    for directory, _, _ in os.walk(paths.root):  # a mounted folder may be read-only
         os.chmod(directory, 0o700)
     write_bytes(paths.plan, text.encode("utf-8"))
     os.symlink(cwd, paths.code)
@@ -120,7 +121,7 @@ def prepare_node(folder: str, places: Mapping[str, str], cwd: str, environ: Mapp
 
 
 def _mark_programs(folder: str, code: str) -> None:
-    """Let those files of the code be executed that could be where it came from."""
+    """Make those files of the code executable that were executable where the code came from."""
     for name in json.loads(read_file(os.path.join(folder, PROGRAMS_FILE))):
         path = os.path.join(code, name)
         try:
@@ -140,8 +141,8 @@ def _node_rank(nodes: int, environ: Mapping[str, str]) -> int:
 
 
 def _run(node: JobNode, environ: Mapping[str, str]) -> int:
-    """Start the agent, and send what it writes until it has ended; where that was before it has met all members, have
-    them hear of it."""
+    """Start the agent, and send what it writes until it has ended. Return its exit code. A head that failed before it
+    started ranks then waits until its members have been notified."""
     began = time.monotonic()
     stopped: list[int] = []
     for number in _PASSED_ON:
@@ -186,7 +187,7 @@ def _run(node: JobNode, environ: Mapping[str, str]) -> int:
 
 
 def _keep_mlflow_runs(paths: RunPaths) -> None:
-    """Put what MLflow has logged into files among the outputs: the run's directory goes with the node."""
+    """Copy the files that MLflow has logged to the outputs, since the run's directory is removed with the node."""
     if os.path.isdir(paths.mlruns):
         try:
             shutil.copytree(paths.mlruns, os.path.join(paths.outputs, "mlruns"), symlinks=True, dirs_exist_ok=True)
@@ -195,8 +196,10 @@ def _keep_mlflow_runs(paths: RunPaths) -> None:
 
 
 def _meet(node: JobNode, environ: Mapping[str, str]) -> HeadExchange | None:
-    """Let the head say where it is, or find that out, or that it has ended: the agent of a member reads it in its own
-    run directory. The exchange of a head; None of a member, and of a single node. UsageError, OSError."""
+    """Start the exchange by which members find their head. On the head, return its HeadExchange. On a member, start a
+    thread that writes the head's rendezvous or exit record into the member's own run directory, where its agent reads
+    it, and return None. None also for a single node. Raise UsageError if the service has not set the variables;
+    OSError."""
     if len(node.plan.agents) == 1:
         return None
     port = parse_digits(environ.get(HEAD_PORT, ""))

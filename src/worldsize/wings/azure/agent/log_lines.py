@@ -1,18 +1,19 @@
-"""The lines of a node's log that carry its files, where nothing else leads from the node to the client.
+"""The lines in a node's log that contain its files. The log is the only connection from the node to the client.
 
 ```
 [3] epoch 1: loss 0.52  #120+18.x7Qw+a9Z          a line of rank 3's log: 18 bytes from byte 120 on, and a line end
 worldsize> {"file":"attempt-0/events/node-0000.jsonl","version":1764224000123,"at":0,"text":"…"} #97.Ab3dE/9x
 ```
-A line of a rank's log that anybody can print is such a line; everything else is marked, and is JSON in ASCII: `text`,
-or `data` in base64 where the bytes are no text. `whole`: how many bytes the file has, of one that is
-replaced as a whole. `version`: a number that grows whenever a file begins anew; that of a rank's log comes in a marked
-line before.
 
-A line ends with the length of what it carries and a code (48 bits of keyed BLAKE2) for it, its file, version and place.
-So nobody without the key can make a line, or have one count twice or elsewhere; and what others write into the same log
-before it or after it, without a line end, does no harm. No line is longer than what a pipe takes as one (4096 bytes):
-lines of several processes come one after the other.
+A printable line of a rank's log has the first form. Everything else is marked and is JSON in ASCII: `text`, or `data`
+in base64 if the bytes are not text. `whole` is the size of the file in bytes, for a file that is replaced as a whole.
+`version` is a number that increases whenever a file begins again. The version of a rank's log is in a marked line
+before.
+
+A line ends with the length of its content and a code (48 bits of keyed BLAKE2) for the content, its file, version and
+position. Therefore only a process with the key can make a line, and no process can make one count twice or elsewhere.
+Text that others write into the same log before or after it, without a line end, does no harm. No line is longer than a
+pipe accepts in one piece (4096 bytes), so that lines of several processes are not mixed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -27,15 +28,15 @@ from collections.abc import Callable, Iterator
 from worldsize.common.named_tuple import Any, NamedTuple
 
 try:
-    from _blake2 import blake2b  # hashlib loads all of OpenSSL
+    from _blake2 import blake2b  # hashlib would load all of OpenSSL
 except ImportError:
     from hashlib import blake2b
 
 MOST_BYTES = 4096
-"""Of a line, with its end."""
+"""The most bytes of a line, with its line end."""
 
 MOST_FILE_BYTES = 8 << 20
-"""Of a file that is replaced as a whole."""
+"""The most bytes of a file that is replaced as a whole."""
 
 _MARK = b"worldsize> "
 _PIECE = 2700
@@ -53,8 +54,8 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Piece(NamedTuple):
-    """Bytes of a file, from its byte `at` on. `file`: its path below the run's directory; `whole`: how many bytes it
-    has, of one that is replaced as a whole."""
+    """A piece of a file, from its byte `at` on. `file` is its path below the run's directory. `whole` is the size of
+    the file in bytes if it is replaced as a whole, else None."""
 
     file: str
     version: int
@@ -64,13 +65,13 @@ class Piece(NamedTuple):
 
 
 class LogLines:
-    """The lines of those who have `key`."""
+    """Writer and parser of the lines that are authenticated with `key`."""
 
     def __init__(self, key: bytes) -> None:
         self._key: bytes = blake2b(key).digest()
 
     def marked_lines(self, piece: Piece) -> Iterator[bytes]:
-        """Yield the piece as lines with their ends; one where it is empty."""
+        """Yield the piece as marked lines with their line ends; one line if the piece is empty."""
         at = 0
         while at < len(piece.data) or at == 0:
             part = _first_part(piece.data, at)
@@ -78,7 +79,8 @@ class LogLines:
             at += len(part) or 1
 
     def rank_lines(self, rank: int, piece: Piece) -> Iterator[bytes]:
-        """The piece of a rank's log as lines with their ends."""
+        """Yield a piece of a rank's log as lines with their line ends. Parts that are not printable become marked
+        lines."""
         at, odd = piece.at, b""
         for line in _lines(piece.data):
             if _is_printable(line):
@@ -95,8 +97,9 @@ class LogLines:
             yield from self.marked_lines(piece._replace(at=at - len(odd), data=odd))
 
     def parse(self, line: bytes, log_of_rank: Callable[[int], tuple[str, int] | None]) -> tuple[bytes, Piece | None]:
-        """What others have written before a line of ours, and the piece that it carries; the line itself and None
-        where it is none of ours. `line` has no end. `log_of_rank`: the file and the version of a rank's log."""
+        """Return the text that others have written before an authenticated line, and the piece in that line; the line
+        itself and None if it is not authenticated. `line` has no line end. `log_of_rank` returns the file and the
+        version of a rank's log."""
         found = re.search(_END, line[-_LONGEST_END:])
         if found is None:
             return line, None
@@ -145,7 +148,7 @@ class LogLines:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines with their ends, which are line feeds alone."""
+    """Yield the lines with their line ends. Only a line feed ends a line."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
@@ -154,7 +157,8 @@ def _lines(data: bytes) -> Iterator[bytes]:
 
 
 def _is_printable(line: bytes) -> bool:
-    """Return whether a line can stand in a text log as it is, whatever handles that: not one without its end."""
+    """Return whether a line can be part of a text log unchanged, with any software that handles it. False for one
+    without a line end."""
     if len(line) > _MOST_TEXT or not line.endswith(b"\n"):
         return False
     try:
@@ -169,7 +173,8 @@ def _json(value: Any) -> bytes:
 
 
 def _first_part(data: bytes, at: int) -> bytes:
-    """As much as a line can hold of the bytes from `at` on; whole lines where there are some, and text if it can."""
+    """Return as many of the bytes from `at` on as a line can contain: whole lines if possible, and of a size that fits
+    as text if possible."""
     parts = []
     for most in (_PIECE, _QUOTED_PIECE):
         part = data[at : at + most]
@@ -178,7 +183,7 @@ def _first_part(data: bytes, at: int) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """Return the bytes as a text of JSON; none where they are no text, or too long when escaped."""
+    """Return the bytes as a JSON string; b"" if they are not UTF-8, or too long when escaped."""
     try:
         text = _json(data.decode())
     except UnicodeDecodeError:
@@ -187,13 +192,14 @@ def _text(data: bytes) -> bytes:
 
 
 def _encoded(data: bytes) -> tuple[bytes, bytes]:
-    """Return the name of the key, and its value as JSON."""
+    """Return the name of the key for the bytes, `text` or `data`, and its value as JSON."""
     text = _text(data)
     return (b"text", text) if text else (b"data", b'"%s"' % b2a_base64(data, newline=False))
 
 
 def _piece_of(value: Any) -> Piece:
-    """Raises one of what `_parse_marked` expects for another value."""
+    """Return the piece that a JSON value describes. Raise one of the errors that `_parse_marked` catches for any other
+    value."""
     text, whole = value.get("text"), value.get("whole")
     data = text.encode() if isinstance(text, str) else a2b_base64(value["data"])
     file, numbers = value["file"], (value["version"], value["at"], 0 if whole is None else whole)

@@ -1,8 +1,9 @@
-"""Which files of an attempt a node writes, by their names: what it sends, and what is taken from it.
+"""The names of the files of an attempt that a node writes: those that it sends, and those that the client accepts from
+it.
 
-What agents alone read is not among them: rendezvous.json, hostfile, control.sock, launch/, errands/. Nor is what no run
-on Azure Machine Learning has: steps/ of batch scripts, isolation.json and disks/ of rehearsals. What MLflow logs into
-files comes with the outputs.
+Files that only agents read are not among them: rendezvous.json, hostfile, control.sock, launch/, and `errands/`. Nor
+are files that no run on Azure Machine Learning has: steps/ of batch scripts, isolation.json and disks/ of rehearsals.
+Files that MLflow logs are sent with the outputs.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,12 +17,14 @@ from worldsize.plan.run_paths import RunPaths
 
 EXIT = "exit"
 DIRECTORIES = ("events", "errors", "facts", "samples", "metrics", "logs", "", EXIT)
-"""Those of an attempt that such files lie in; the exit record, which tells that all others are whole, last."""
+"""The directories of an attempt that contain such files. The directory of the exit record is last, since that record
+shows that all other files are complete."""
 
 _WHOLE = (".json", ".json.torchelastic")
 _CHECK = "check.json"
 _MLFLOW_RUN = r"metrics/mlflow-[0-9a-f]{32}-[0-9]{1,6}"
-"""When rank 0 opened one, which the reader of `mlruns/` tells attempts apart by."""
+"""Pattern of the file that records when rank 0 opened an MLflow run. The reader of `mlruns/` distinguishes attempts by
+it."""
 
 _MOST_LETTERS = 32
 _HEAD = 0
@@ -29,7 +32,8 @@ _RANK = "rank"
 
 
 class NodeFiles:
-    """The files that one node, or a rank of its `ranks`, writes below an attempt's directory: `logs/rank-00003.log`."""
+    """The names of the files that one node, or one of its `ranks`, writes below an attempt's directory:
+    `logs/rank-00003.log`."""
 
     def __init__(self, node_rank: int, ranks: Iterable[int]) -> None:
         paths = RunPaths("")
@@ -54,11 +58,12 @@ class NodeFiles:
         return name in self._names or is_mlflow_run or self._is_process_log(name)
 
     def rank_of_log(self, name: str) -> int | None:
-        """The rank whose log has this name; None for other files."""
+        """Return the rank whose log has this name; None for other files."""
         return self._rank_logs.get(name)
 
     def _is_process_log(self, name: str) -> bool:
-        """Return whether it is the log of the agent, a launcher or a service, which have names of their own."""
+        """Return whether the name is that of a log of the agent, a launcher or a service, which have names of their
+        own."""
         if not name.startswith(self._log_start) or not name.endswith(self._log_end):
             return False
         letters = name[len(self._log_start) : -len(self._log_end)].replace("_", "").replace("-", "")
@@ -67,7 +72,7 @@ class NodeFiles:
 
 
 def is_replaced(name: str) -> bool:
-    """Return whether such a file comes into being as a whole; the others grow."""
+    """Return whether a file of this name is written as a whole. Other files grow."""
     return name.endswith(_WHOLE)
 
 

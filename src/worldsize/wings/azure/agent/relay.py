@@ -1,5 +1,5 @@
-"""What a node writes into its run directory, sent on as lines of the node's log (`log_lines`): the only way from a node
-to the client that is always there.
+"""Sender of what a node writes into its run directory, as lines of the node's log (`log_lines`). The log is the only
+way from a node to the client that is always available.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -21,10 +21,10 @@ from worldsize.wings.azure.agent.log_lines import MOST_BYTES, MOST_FILE_BYTES, L
 from worldsize.wings.azure.agent.node_files import DIRECTORIES, EXIT, NodeFiles, is_replaced
 
 HOLD = 2.0
-"""Seconds for which a line waits for its end."""
+"""Seconds for which an incomplete line waits for its line end."""
 
 PATIENCE = 30.0
-"""Seconds that the end of a node waits for what reads its log."""
+"""Seconds that a node waits at its end for the reader of its log."""
 
 _PAUSE = 0.05
 _CHUNK = 64 << 10
@@ -34,8 +34,8 @@ _NOBODY_READS = (errno.EPIPE, errno.EBADF)
 
 
 class _Sent:
-    """How far a file was sent. `at`: its next byte; `size`: what it had when it was last read; `since`: when the line
-    at `at` was first found without its end."""
+    """The state of a file that has been sent in part. `at` is its next byte. `size` is the size when it was last read.
+    `since` is the time when the line at `at` was first found without its line end."""
 
     __slots__ = ("at", "inode", "since", "size", "version")
 
@@ -48,17 +48,17 @@ class _Sent:
 
 
 class _Found(NamedTuple):
-    """A file of the node's, as a look at its directory shows it. `name`: below the attempt's directory."""
+    """A file of the node, found in its directory. `name` is its path below the attempt's directory."""
 
     name: str
     status: os.stat_result
 
 
 class Relay:
-    """Sends the files of one attempt that one node writes; to be asked from one thread. Nothing of it raises OSError.
+    """Sender of the files of one attempt that one node writes. To be used from one thread. No method raises OSError.
 
-    out    the descriptor of the node's log; where it takes no more for a while, what is to be sent waits on the disk
-    key    what the client has too
+    out    the descriptor of the node's log; if it accepts no more for a while, unsent data waits on the disk
+    key    the key that the client also has
     clock  in seconds, never backwards; `sleep` takes seconds
     begun  a number greater than that of an earlier relay of the same attempt and node
     """
@@ -91,8 +91,8 @@ class Relay:
         self._is_closed = False
 
     def step(self) -> bool:
-        """Send some of what is new, without waiting; return whether more of it could be sent at once. An exit record
-        comes after all that was there before it."""
+        """Send some of the new data, without waiting. Return whether more could be sent at once. An exit record is sent
+        after everything that existed before it."""
         if not self._flush():
             return False
         ended = self._look(EXIT)
@@ -107,7 +107,7 @@ class Relay:
         return self._flush() and more
 
     def finish(self, patience: float = PATIENCE) -> None:
-        """Send the rest, lines without their end too; give up after `patience` seconds."""
+        """Send the rest, including lines without their line end. Give up after `patience` seconds."""
         self._holds = False
         last = self._clock() + patience
         while self.step() or self._pending:
@@ -120,18 +120,18 @@ class Relay:
     # looking and reading
 
     def _look(self, directory: str) -> list[_Found]:
-        """Return the node's own regular files in a directory of the attempt: links are none."""
+        """Return the node's own regular files in a directory of the attempt. Links are left out."""
         start = f"{directory}/" if directory else ""
         try:
             with Descriptor(self._open_directory(directory)) as place, os.scandir(place) as entries:
                 own = [entry for entry in entries if start + entry.name in self._files]
                 statuses = [(start + entry.name, _status(entry)) for entry in own]
-        except OSError:  # it is not there yet, or no more
+        except OSError:  # the directory does not exist yet, or no longer
             return []
         return sorted(_Found(name, status) for name, status in statuses if status and stat.S_ISREG(status.st_mode))
 
     def _read(self, found: _Found, at: int, most: int) -> bytes | None:
-        """None where it is another file by now, or cannot be read."""
+        """Return up to `most` bytes of the file from `at` on; None if the file was replaced, or cannot be read."""
         directory, _, name = found.name.rpartition("/")
         try:
             with Descriptor(self._open_directory(directory)) as place:
@@ -147,7 +147,7 @@ class Relay:
     # sending
 
     def _send(self, found: _Found, holds: bool) -> bool:
-        """Take what is new of the file to what is to be written; return whether there is more."""
+        """Queue the new data of the file for writing. Return whether there is more."""
         if is_replaced(found.name):
             self._send_whole(found)
             return False
@@ -187,8 +187,8 @@ class Relay:
         return is_cut
 
     def _takes_all(self, sent: _Sent, data: bytes, holds: bool, is_cut: bool) -> bool:
-        """Return whether a last line without its end goes, too: where it has waited long enough, or is too long to
-        wait."""
+        """Return whether a last line without its line end is sent, too. It is if it has waited long enough, or is too
+        long to wait."""
         end = data.rfind(b"\n") + 1
         if end == len(data) or (is_cut and end == 0) or (not holds and not is_cut) or (end == 0 and self._is_due(sent)):
             sent.since = None
@@ -210,7 +210,8 @@ class Relay:
     # writing
 
     def _write(self, lines: Iterator[bytes]) -> None:
-        """Have the lines written, as many at once as a pipe takes without mixing them with other processes'."""
+        """Queue the lines for writing, in blocks that a pipe accepts without mixing them with those of other
+        processes."""
         for line in lines:
             if self._pending and len(self._pending[-1]) + len(line) <= MOST_BYTES:
                 self._pending[-1] += line
@@ -218,7 +219,8 @@ class Relay:
                 self._pending.append(line)
 
     def _flush(self) -> bool:
-        """Write what waits, as far as that can be done at once; return whether nothing is left."""
+        """Write queued data as far as possible without waiting. Return whether nothing is left and the log still
+        accepts data."""
         while self._pending and not self._is_closed and self._poll.poll(0):
             lines = self._pending[0]
             try:

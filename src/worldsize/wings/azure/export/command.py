@@ -1,4 +1,4 @@
-"""export: a job file as a pure file of Azure Machine Learning."""
+"""The verb `export`: a job file as a pure file of Azure Machine Learning."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _problem_text(problems: Sequence[ExportRow]) -> str:
-    """One problem in a line; several below their number, as everywhere."""
+    """Return one problem in a line, or several in the lines below their number, as everywhere."""
     lines = [f"{row.key}: {row.text}" for row in problems]
     return lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems:", *lines])
 

@@ -12,7 +12,8 @@ from worldsize.trust.secrets import mask_text
 from worldsize.wings.azure.export.rows import IMPOSSIBLE, LEFT_OUT, TRANSLATED, ExportRow
 
 BASE_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04:latest"
-"""What the packages of an environment without an image are installed into: an image of Azure's own for CPUs and MPI."""
+"""The image into which the packages of an environment without an image are installed: Azure's own image for CPUs and
+MPI."""
 
 _AZURE_KEYS = (
     "name",
@@ -41,7 +42,7 @@ _NOT_THERE = {
 
 
 def export_environment(environment: str | Mapping[str, Any] | None, base: str) -> tuple[object, list[ExportRow]]:
-    """Return the value of `environment:` in Azure's file, and the rows on it. Paths are relative to `base`."""
+    """Return the value of `environment:` in Azure's file, and the rows about it. Paths are relative to `base`."""
     if environment is None:
         return None, [
             _impossible("environment", "is missing, and Azure needs one: name an image, a conda file, or azureml:NAME")
@@ -107,7 +108,8 @@ def _with_image(tree: dict[str, Any], rows: list[ExportRow]) -> tuple[dict[str, 
 
 
 def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
-    """Return a conda file by its path; requirements of pip as a conda file in the job file."""
+    """Return the value of `conda_file` for a file, and rows about it: the path of a conda file, or the content of a
+    conda file made from pip requirements; None if it cannot be used."""
     if path.endswith((".yml", ".yaml")):
         return _relative(path, base), []
     if not path.endswith((".txt", ".in")):
@@ -132,7 +134,8 @@ def _conda_file(path: str, base: str) -> tuple[object, list[ExportRow]]:
 
 
 def pip_problems(lines: Sequence[str]) -> list[ExportRow]:
-    """Return the lines that a file may not have: with a password or a token, or with a path of this machine."""
+    """Return a row for each line that an exported file must not contain, since it has a password or a token, or a path
+    of this machine."""
     rows = []
     for line in lines:
         if mask_text(line) != line:
@@ -150,7 +153,7 @@ def _is_local(line: str) -> bool:
 
 
 def _conda_tree(spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the content of a conda file. Without a channel it names conda-forge, since conda would take its own
+    """Return the content of a conda file. Without a channel it names conda-forge, since conda would use its own
     default."""
     dependencies: list[Any] = list(spec.conda)
     if spec.version:
@@ -168,7 +171,7 @@ def _azure_part(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """Return a local path, relative to `base`; what is on a service stays as it is."""
+    """Return a local path relative to `base`. A path on a service is returned unchanged."""
     if not os.path.isabs(path):
         return path
     return os.path.relpath(path, base)

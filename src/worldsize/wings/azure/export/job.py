@@ -1,5 +1,5 @@
-"""A job as a pure file of Azure's: keys that only worldsize knows are translated, left out, or refused. Pure, but for
-files of requirements, which are read."""
+"""Conversion of a job to a pure file of Azure. Keys that only worldsize knows are translated, left out, or refused.
+Pure, except that files of requirements are read."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ _LEFT_OUT = {
 
 
 def export_job(job: Job, base: str) -> ExportedJob:
-    """`job` as the keys of a commandJob file that lies in the directory `base`, where relative paths start.
+    """Return `job` as the keys of a commandJob file in the directory `base`, to which paths are relative.
 
-    The tree is sound only where no row is impossible.
+    The tree is valid only if no row is impossible.
     """
     given = job_tree(job)
     rows = [ExportRow(key, IMPOSSIBLE, text) for key, text in _REFUSED.items() if key in given]
@@ -126,7 +126,8 @@ def _command(job: Job, rows: list[ExportRow]) -> str:
 
 
 def _variables(job: Job, rows: list[ExportRow]) -> dict[str, str]:
-    """Return the variables, without those that are secrets: a file is kept and shown."""
+    """Return the environment variables without secrets, since a file is stored and shown. Add rows about what is left
+    out."""
     found = {}
     for name, value in job.environment_variables.items():
         if is_secret(name, value):
@@ -203,5 +204,5 @@ def _output(name: str, output: Output, rows: list[ExportRow]) -> dict[str, Any]:
 
 
 def _relative(path: str, base: str) -> str:
-    """Return a local path, relative to `base`; what is on a service stays as it is."""
+    """Return a local path relative to `base`. A path on a service is returned unchanged."""
     return path if is_remote(path) else os.path.relpath(path, base)

@@ -1,4 +1,4 @@
-"""What an export says of a key of the job: translated, left out, or impossible."""
+"""The rows of an export: whether a key of the job is translated, left out, or impossible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ IMPOSSIBLE = "impossible"
 
 
 class ExportRow(NamedTuple):
-    """`key` is a YAML path of the job; `verdict` one of the words above; `text` says what became of it, or why."""
+    """The result for one key. `key` is a YAML path of the job, `verdict` one of the words above, and `text` the
+    replacement or the reason."""
 
     key: str
     verdict: str
@@ -18,7 +19,7 @@ class ExportRow(NamedTuple):
 
 
 class ExportedJob(NamedTuple):
-    """A job as the keys of Azure's file, in its order, and what there is to say of the keys that differ."""
+    """A job as the keys of Azure's file, in its order, with rows about the keys that differ."""
 
     tree: dict[str, object]
     rows: tuple[ExportRow, ...]

@@ -1,4 +1,4 @@
-"""Versions of assets in a workspace: found by the names that jobs call them, and made once."""
+"""Versions of assets in a workspace: lookup by the names that jobs use, and creation, once for each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from worldsize.wings.azure.workspace.errors import MissingResource
 
 
 class AssetClient(Protocol):
-    """A workspace; paths are below it. A method raises MissingResource for a path that is not there, SubmitRejected and
-    SubmitAgain for what else goes wrong."""
+    """The interface of a workspace. Paths are below it. A method raises MissingResource for a path that does not exist,
+    and SubmitRejected or SubmitAgain for other errors."""
 
     def get(self, path: str, **params: object) -> dict[str, Any]: ...
 
@@ -22,11 +22,11 @@ class AssetClient(Protocol):
 
 
 def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
-    """Return the id of what a job calls azureml:NAME:VERSION or azureml:NAME@latest, an environment (`kind`
-    "environments") or data ("data"). Ids, addresses and curated environments (AzureML-…) are what they are: the service
-    knows them.
+    """Return the id of an asset that a job names as azureml:NAME:VERSION or azureml:NAME@latest: an environment (`kind`
+    "environments") or data ("data"). Ids, addresses and curated environments (AzureML-…) are returned as they are,
+    since the service knows them.
 
-    JobError where there is none, or the text names no version; else as the client.
+    Raise JobError if there is no such asset, or if the text names no version; else the errors of the client.
     """
     name = text[len("azureml:") :] if text.lower().startswith("azureml:") and text[8:10] != "//" else text
     if "://" in name or name.startswith("/subscriptions/"):
@@ -47,9 +47,9 @@ def resolve_asset(client: AssetClient, kind: str, text: str) -> str:
 
 
 def ensure_version(client: AssetClient, path: str, properties: Callable[[], Mapping[str, Any]]) -> str:
-    """Return the id of the version of an asset at `path`. Where there is none it is made, of what `properties` returns;
-    one that is there all the same, if that is refused or its answer is lost, was made meanwhile and serves as well.
-    Raises what the client and `properties` do."""
+    """Return the id of the version of an asset at `path`. If it does not exist, it is made from the result of
+    `properties`. If that is refused or its answer is lost, and the version exists all the same, another client has made
+    it meanwhile, and it is used. Raise the errors of the client and of `properties`."""
     try:
         return str(client.get(path)["id"])
     except MissingResource:

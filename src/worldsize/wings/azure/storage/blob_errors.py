@@ -1,4 +1,4 @@
-"""What Azure's storage refuses, as worldsize's errors, without a word that may hold a signature."""
+"""Errors of Azure's storage as worldsize's errors, without text that may contain a signature."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HINTS = {
 
 
 def blob_error(error: AzureError, url: str) -> WorldsizeError:
-    """Return the error for what Azure's storage client raised of the container at `url`: MissingResource, SubmitAgain
-    where it may work later, ConfigError where nobody is logged in, else SubmitRejected. Only status and code are taken
-    from it: its text may hold what was signed."""
+    """Return the error for an exception that Azure's storage client raised for the container at `url`: MissingResource,
+    SubmitAgain if it may work later, ConfigError if there is no login, else SubmitRejected. Only status and code are
+    used, since the text may contain signed addresses."""
     status = getattr(error, "status_code", None)
     code = str(getattr(error, "error_code", None) or "")
     code = code if re.fullmatch(r"\w{1,60}", code) else ""
@@ -45,7 +45,7 @@ def blob_error(error: AzureError, url: str) -> WorldsizeError:
 
 
 class _SignatureFilter(logging.Filter):
-    """Takes signatures out of the lines on requests that urllib3 logs."""
+    """A log filter that removes signatures from urllib3's lines about requests."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg = mask_signatures(record.msg)
@@ -55,7 +55,7 @@ class _SignatureFilter(logging.Filter):
 
 
 def mask_signatures(value: Any) -> Any:
-    """Return a text without the signatures in it; what is no text as it is."""
+    """Return a text with the signatures in it masked; a value that is not text is returned unchanged."""
     return re.sub(r"(?i)\b(sig=)[^&\s'\"]+", r"\1***", value) if isinstance(value, str) else value
 
 
@@ -63,5 +63,5 @@ _FILTER = _SignatureFilter()
 
 
 def hide_signatures() -> None:
-    """Let no line that urllib3 logs in this process tell the signature of an address."""
+    """Remove signatures of addresses from all lines that urllib3 logs in this process."""
     logging.getLogger("urllib3.connectionpool").addFilter(_FILTER)

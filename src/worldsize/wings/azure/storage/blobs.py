@@ -1,7 +1,8 @@
-"""Files to and from a container of Azure's Blob Storage: eight requests at once, and nothing that is there already.
+"""Transfer of files to and from a container of Azure's Blob Storage: eight requests at once, without files that already
+exist there.
 
-A blob of ours has the digest of its content beside it, which is set together with the content, once that is known to be
-right. So a blob with a digest is whole, and an upload that was interrupted goes on where it ended.
+A blob that worldsize has written has the digest of its content as metadata, which is set together with the content once
+that has been verified. Therefore a blob with a digest is complete, and an interrupted upload continues where it ended.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ _MOST_BLOCKS = 50_000
 _CONNECTIONS = 8
 _DIGEST = "sha256"
 _UNCERTAIN = 2.0
-"""Seconds after which a blob's time, which is one of whole seconds, tells its content from a later one."""
+"""Age in seconds from which a blob's time, which is in whole seconds, distinguishes its content from a later one."""
 
 _RETRIES = {"retry_total": 4, "initial_backoff": 1, "increment_base": 2, "random_jitter_range": 1}
 
 Progress = Callable[[int, int], None]
-"""Called in the caller's thread with how many bytes are there, and how many there will be."""
+"""Callback that is called in the caller's thread with the number of transferred bytes and the total."""
 
 Answer = TypeVar("Answer")
 
 Notice = Callable[[str], None]
-"""Called with what is left out of an upload."""
+"""Callback that is called with a text about what an upload leaves out."""
 
 
 class Blob(NamedTuple):
-    """`size` in bytes; `modified`: when it was written, in seconds since the epoch."""
+    """A blob in a container. `size` is in bytes. `modified` is when it was written, in seconds since the epoch."""
 
     name: str
     size: int
@@ -51,19 +52,19 @@ class Blob(NamedTuple):
 
 
 def no_progress(done: int, total: int) -> None:
-    """Report nothing: the `Progress` where none is shown."""
+    """Do nothing: the `Progress` for callers that show none."""
 
 
 def no_notice(text: str) -> None:
-    """Report nothing: the `Notice` where none is shown."""
+    """Do nothing: the `Notice` for callers that show none."""
 
 
 class Container:
-    """A container, by its address.
+    """A container of blobs, given by its address.
 
     url         without a signature
     credential  a signature (the query of a signed address), the account's key, or a credential of azure-identity
-    renew       gives a new signature, when the one at hand is refused
+    renew       returns a new signature; called when the present one is refused
     """
 
     def __init__(self, url: str, credential: Any, renew: Callable[[], str] | None = None) -> None:
@@ -86,9 +87,10 @@ class Container:
     def upload(
         self, files: Sequence[ContentFile], prefix: str, progress: Progress = no_progress, new: bool = False
     ) -> int:
-        """Put each file at PREFIX/NAME, unless its content is there; return how many bytes were sent. What is there of
-        other names stays. `new`: nothing is there, and the signature may not be good for a list. SnapshotError where a
-        file has changed since it was looked at; MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
+        """Upload each file to PREFIX/NAME unless its content is already there. Return how many bytes were sent. Blobs
+        of other names stay. With `new`, the place is known to be empty, and is not listed, for which the signature may
+        not be sufficient. Raise SnapshotError if a file has changed since its digest was computed; MissingResource,
+        SubmitAgain, SubmitRejected, ConfigError."""
         self._client()
         there = {} if new else {blob.name: _written(blob) for blob in self._list(prefix + "/")}
         wanted = [file for file in files if there.get(f"{prefix}/{file.name}") != (file.digest, file.size)]
@@ -105,8 +107,9 @@ class Container:
         return sent
 
     def find(self, path: str) -> dict[str, Blob]:
-        """Return the blob of that name, by "", and all below it, by their further names, which begin with a slash;
-        sorted. Names that would lead out of a folder are left out. Raises as `upload`."""
+        """Return the blobs at `path` and below, sorted. The keys are the rest of their names: "" for the blob of that
+        name itself, otherwise a text that begins with a slash. Names that would lead out of a folder are left out.
+        Raise the errors of `upload`."""
         path = path.strip("/")
         blobs = [blob for blob in self._list(path) if not _is_folder(blob)]
         found = {blob.name[len(path) :] if path else f"/{blob.name}": blob for blob in blobs}
@@ -117,7 +120,7 @@ class Container:
         }
 
     def chunks(self, name: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield the content of a blob from `offset` on, as it comes. Raises as `upload`."""
+        """Yield the content of a blob from `offset` on, as it arrives. Raise the errors of `upload`."""
         client = self._client().get_blob_client(name)
         options: dict[str, Any] = {"offset": offset} if offset else {}
         stream = iter(self._call(lambda: client.download_blob(**options)).chunks())
@@ -125,8 +128,9 @@ class Container:
             yield chunk
 
     def download(self, wanted: Mapping[str, Blob], progress: Progress = no_progress) -> None:
-        """Write blobs to paths, with their times. Each file is there whole or not at all; one that is there, with the
-        blob's size and time, is left. StorageError where a file cannot be written; else raises as `upload`."""
+        """Write blobs to the paths that are the keys of `wanted`, with their modification times. Each file is written
+        completely or not at all. A file with the blob's size and time is kept. Raise StorageError if a file cannot be
+        written; else the errors of `upload`."""
         total = sum(blob.size for blob in wanted.values())
         missing = {path: blob for path, blob in wanted.items() if not _is_there(path, blob)}
         done = total - sum(blob.size for blob in missing.values())
@@ -155,7 +159,8 @@ class Container:
         return self._open
 
     def _call(self, ask: Callable[[], Answer]) -> Answer:
-        """What `ask` returns; a signature that is refused is renewed once."""
+        """Return the result of `ask`. A refused signature is renewed once. Raise the error of `blob_error` if Azure's
+        client fails."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
         try:
@@ -174,7 +179,8 @@ class Container:
         return self._call(lambda: list(client.list_blobs(name_starts_with=prefix, include=["metadata"])))
 
     def _put_all(self, pool: ThreadPoolExecutor, files: Sequence[ContentFile], prefix: str) -> Iterator[int]:
-        """Small files side by side; then the large ones one by one, whose blocks go side by side. Yields sizes."""
+        """Upload small files in parallel, then large ones one by one, with their blocks in parallel. Yield the size of
+        each piece that was sent."""
         small = [file for file in files if file.size <= _BLOCK]
         futures = {pool.submit(self._put, file, f"{prefix}/{file.name}"): file for file in small}
         for future in as_completed(futures):
@@ -193,7 +199,8 @@ class Container:
         self._call(lambda: client.upload_blob(name, data, overwrite=True, metadata={_DIGEST: file.digest}))
 
     def _put_blocks(self, pool: ThreadPoolExecutor, file: ContentFile, name: str) -> Iterator[int]:
-        """The blob is there when all its blocks are, and their content is the expected one."""
+        """Upload a file in blocks and yield the size of each. The blob exists only once all blocks are sent and their
+        content matches the digest."""
         from azure.storage.blob import BlobBlock
 
         size = max(_BLOCK, -(-file.size // _MOST_BLOCKS))
@@ -216,7 +223,7 @@ class Container:
         order = [BlobBlock(f"{number:08d}") for number in range(blocks)]
         try:
             self._call(lambda: blob.commit_block_list(order, metadata={_DIGEST: file.digest}))
-        except WorldsizeError:  # another client may have put the same file meanwhile, which takes the blocks away
+        except WorldsizeError:  # another client may have uploaded the same file, which removes the blocks
             if not self._has(name, file):
                 raise
 
@@ -253,12 +260,12 @@ def _is_there(path: str, blob: Blob) -> bool:
 
 
 def _written(blob: Any) -> tuple[str, int]:
-    """Digest and size of a blob; no digest of one that is none of ours."""
+    """Return the digest and the size of a blob; "" as the digest of a blob that worldsize has not written."""
     return (blob.metadata or {}).get(_DIGEST, ""), blob.size
 
 
 def _is_folder(blob: Any) -> bool:
-    """Return whether an empty blob only stands for a folder, as in accounts with a hierarchical namespace."""
+    """Return whether an empty blob only represents a folder, as in accounts with a hierarchical namespace."""
     return blob.name.endswith("/") or (blob.metadata or {}).get("hdi_isfolder") == "true"
 
 

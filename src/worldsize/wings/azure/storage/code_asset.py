@@ -21,14 +21,15 @@ def upload_code(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the id of the asset with what is in `folder`, uploaded where the workspace has none of this content. It is
-    registered last, so that one that is there is whole.
+    """Return the id of the asset with the content of `folder`, which is uploaded if the workspace has none with this
+    content. It is registered last, so that an existing asset is complete.
 
-    credential  of azure-identity, for a workspace whose storage gives no signatures
-    progress    called with the bytes that are there, and those that there will be
+    credential  of azure-identity, for a workspace whose storage issues no signatures
+    progress    called with the number of transferred bytes and the total
     notice      called with what is left out
 
-    JobError for a folder without files; SnapshotError where one cannot be read; else as the client, and the storage.
+    Raise JobError for a folder without files, SnapshotError if one cannot be read; else the errors of the client and
+    the storage.
     """
     content = folder_content(folder)
     if not content.files:
@@ -42,7 +43,7 @@ def upload_code(
 def _upload(
     client: AssetClient, path: str, content: Content, credential: Any, progress: Progress
 ) -> Mapping[str, object]:
-    """Return the properties of an asset whose files are in a container that the workspace has made for them."""
+    """Upload the files to a container that the workspace makes for them. Return the properties of the asset."""
     asked = client.post(path + "/startPendingUpload", {"pendingUploadType": "TemporaryBlobReference"}) or {}
     reference = asked["blobReferenceForConsumption"]
     url = str(reference["blobUri"]).rstrip("/")

@@ -1,4 +1,4 @@
-"""What a folder or a file holds: paths, executable bits and content, whenever it was written and in whatever order."""
+"""The content of a folder or a file: paths, executable bits and bytes, independently of times and order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _MOST_NAMES = 5
 
 
 class ContentFile(NamedTuple):
-    """name     relative to the folder, with "/"; of a file alone its last name
-    path     where it lies
+    """A file of the content.
+
+    name     relative to the folder, with "/"; for a single file its last name
+    path     the path of the file on this machine
     size     in bytes
     digest   SHA-256 of its content, in hexadecimal
     """
@@ -31,10 +33,12 @@ class ContentFile(NamedTuple):
 
 
 class Content(NamedTuple):
-    """digest     in hexadecimal: the same for the same files, whatever the folder is called and wherever it lies
+    """The content of a folder or a file.
+
+    digest     in hexadecimal: the same for the same files, for any name and location of the folder
     files      sorted by name
-    left_out   what is not among the files, in words: links that lead nowhere or in circles, pipes, devices, and what an
-               ignore file says
+    left_out   texts about what is not among the files: links that lead nowhere or in circles, pipes, devices, and files
+               that an ignore file excludes
     """
 
     digest: str
@@ -43,20 +47,22 @@ class Content(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
 
 def file_content(path: str) -> Content:
-    """One file, whose digest is the SHA-256 of its content. SnapshotError where it cannot be read."""
+    """Return the content of one file. Its digest is the SHA-256 of the file. Raise SnapshotError if it cannot be
+    read."""
     file = _read(path, _checked_name(os.path.basename(path), path))
     return Content(file.digest, (file,))
 
 
 def folder_content(folder: str, ignores: bool = False) -> Content:
-    """Return all files below a folder, those that links lead to as well: in a store of blobs there are no links, and no
-    empty folders. `ignores`: but for those that the folder's own `.amlignore` says, else its `.gitignore`, as Azure's
-    client leaves them out. SnapshotError where something cannot be read, or has a name that is not UTF-8."""
+    """Return the content of a folder: all files below it, including those to which links lead, since a store of blobs
+    has no links and no empty folders. With `ignores`, files are left out that the folder's own `.amlignore`, else its
+    `.gitignore`, excludes, as in Azure's client. Raise SnapshotError if something cannot be read, or has a name that is
+    not UTF-8."""
     files: list[ContentFile] = []
     odd: list[str] = []
     warnings: list[str] = []
@@ -102,7 +108,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _entries(folder: str) -> list[tuple[str, str, os.stat_result | None]]:
-    """Name, path and status of each entry, as links lead; no status where one leads nowhere."""
+    """Return name, path and status of each entry of a folder. Links are followed; the status is None if one leads
+    nowhere."""
     try:
         return [(name, os.path.join(folder, name), _status(os.path.join(folder, name))) for name in os.listdir(folder)]
     except OSError as error:

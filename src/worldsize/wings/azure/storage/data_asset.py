@@ -1,4 +1,4 @@
-"""Inputs of a job that lie on this machine, in the workspace's storage, once by content."""
+"""Upload of local inputs of a job to the workspace's storage, once for each content."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def upload_input(
     datastore: str = DEFAULT_DATASTORE,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the URI of a local file or folder, uploaded as far as the datastore does not have it; that of a folder
-    ends in "/". What is a URI already stays as it is. `notice` is called with what is left out.
+    """Return the URI of a local file or folder, and upload what the datastore does not have yet. The URI of a folder
+    ends in "/". A path that is already a URI is returned unchanged. `notice` is called with what is left out.
 
-    JobError where there is no such file, or a folder without files; else as `upload_code`.
+    Raise JobError if there is no such file, or if a folder has no files; else the errors of `upload_code`.
     """
     if is_remote(path):
         return path
@@ -39,8 +39,8 @@ def upload_input(
 
 
 def local_content(path: str, key: str, notice: Notice = no_notice) -> Content:
-    """What a file or folder holds, one file at least, without what its ignore file leaves out. JobError, which names
-    the key, where it holds none."""
+    """Return the content of a file or folder, with at least one file, without what its ignore file excludes. Raise
+    JobError, which names the key `key`, if the path does not exist or contains no file."""
     shown = printable_text(path)
     if not os.path.exists(path):
         raise JobError(f"no such file or directory: {shown}", key, "correct the path, or name a URI")
@@ -55,7 +55,7 @@ def local_content(path: str, key: str, notice: Notice = no_notice) -> Content:
 
 
 def put_content(container: Container, content: Content, progress: Progress = no_progress) -> str:
-    """Upload it to the place that its digest names, which is returned, a path in the container."""
+    """Upload the content to a place that is named by its digest. Return this place, a path in the container."""
     place = f"{_PREFIX}/{content.digest}"
     container.upload(content.files, place, progress)
     return place

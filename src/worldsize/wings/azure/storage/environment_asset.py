@@ -1,4 +1,4 @@
-"""The environment of a job as a version of an environment of the workspace, named by what is in it."""
+"""The environment of a job as a version of an environment of the workspace, named by its content."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ from worldsize.wings.azure.storage.data_asset import local_content, put_content
 from worldsize.wings.azure.storage.datastore import DEFAULT_DATASTORE, open_datastore
 
 ANONYMOUS = "CliV2AnonymousEnvironment"
-"""What Azure's own client calls environments without a name. Theirs and ours are the same, so that an image that was
-built for one serves the other."""
+"""The name that Azure's own client gives environments without a name. Worldsize uses the same, so that an image that
+was built for one client serves the other."""
 
 _KEY = "environment"
 _YAML = (".yml", ".yaml")
 
 
 class EnvironmentVersion(NamedTuple):
-    """version     made of its content
-    properties  as the service has them; those of an image to build here still lack its `build`
-    context     the folder that an image is built from, and its Dockerfile's place in it
+    """The data for registering a version of an environment.
+
+    version     the name of the version, computed from its content
+    properties  in the service's form; those of an image that is built from local files lack `build` at first
+    context     the folder that an image is built from
+    dockerfile  the path of the Dockerfile in that folder
     """
 
     version: str
@@ -53,10 +56,10 @@ def register_environment(
     progress: Progress = no_progress,
     notice: Notice = no_notice,
 ) -> str:
-    """Return the id of the job's environment: of one that the workspace or a registry has by name; else of a version
-    that is made of its image, conda file, packages or Dockerfile, where there is none of this content.
+    """Return the id of the job's environment. It is one that the workspace or a registry has by name, else a version
+    made from its image, conda file, packages or Dockerfile, which is registered if there is none with this content.
 
-    JobError for what Azure cannot build, all of it in one; else as `upload_code`.
+    Raise JobError for what Azure cannot build, with all problems in one error; else the errors of `upload_code`.
     """
     if isinstance(found := environment_value(job), str):
         return resolve_asset(client, "environments", found)
@@ -76,8 +79,8 @@ def register_environment(
 
 
 def environment_value(job: Job) -> str | dict[str, Any]:
-    """The job's environment as Azure's file has it: a name, or a mapping whose paths are absolute and whose conda file
-    is its content. JobError for what Azure cannot build."""
+    """Return the job's environment in the form of Azure's file: a name, or a mapping with absolute paths and with the
+    content of its conda file. Raise JobError for what Azure cannot build."""
     environment = job.environment
     if isinstance(environment, str) and is_path(environment) and environment.endswith(_YAML):
         environment = _environment_of_file(environment.removeprefix("file:")) or environment
@@ -95,8 +98,8 @@ def environment_value(job: Job) -> str | dict[str, Any]:
 
 
 def environment_version(value: Mapping[str, Any]) -> EnvironmentVersion:
-    """What to register of an environment without a name. JobError where it has neither image nor Dockerfile, or both;
-    SnapshotError where a folder to build from cannot be read."""
+    """Return the version to register for an environment without a name. Raise JobError if it has neither image nor
+    build, or both; SnapshotError if a folder to build from cannot be read."""
     image, build = value.get("image"), value.get("build")
     if bool(image) == bool(build):
         raise JobError("Azure needs an image or a build, one of them", _KEY, "image: NAME, or build: {path: FOLDER}")
@@ -122,7 +125,7 @@ def environment_version(value: Mapping[str, Any]) -> EnvironmentVersion:
 
 
 def _version_of_image(image: str, conda: str | None) -> str:
-    """As Azure's client names it, whose way of putting the two digests together is its own."""
+    """Return the name of the version that Azure's client uses, which combines the two digests in its own way."""
     joined = _sha256(image)
     return _sha256(joined.join(_sha256(conda)) if conda else joined)
 
@@ -132,7 +135,8 @@ def _build(uri: str, dockerfile: str | None) -> dict[str, str]:
 
 
 def _environment_of_file(path: str) -> Mapping[str, Any] | None:
-    """What a file says with the keys of an environment, its paths absolute; None for a conda file."""
+    """Return the environment in a YAML file with the keys of an environment, with absolute paths; None for a conda
+    file."""
     content = _read_yaml(path)
     if "dependencies" in content:
         return None
@@ -171,7 +175,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 
 def _pip_lines(conda_file: Any) -> Iterator[str]:
-    """Of the pip section of a conda file."""
+    """Yield the lines of the pip section of a conda file."""
     for each in (conda_file or {}).get("dependencies") or ():
         if isinstance(each, Mapping):
             yield from map(str, each.get("pip") or ())
@@ -184,7 +188,7 @@ def _yaml_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Of mappings and sequences of any class, those that YAML has."""
+    """Return the value with mappings and sequences of any class converted to those that YAML knows."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -1,4 +1,4 @@
-"""What a job has left in the workspace's storage: listed, and fetched into the run's directory."""
+"""Listing of the outputs that a job has left in the workspace's storage, and fetching them into the run's directory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from worldsize.wings.azure.workspace.observe import native_name
 from worldsize.wings.azure.workspace.settings import WorkspaceSettings, is_same_workspace
 
 _DEFAULT = "default"
-"""The output that the service gives every job: its logs, `./outputs` and `./logs`."""
+"""The output that the service adds to every job: its logs, `./outputs` and `./logs`."""
 
 
 class _Kept(NamedTuple):
-    """`place`: where in the run's directory it belongs."""
+    """An output in the workspace's storage. `place` is the path in the run's directory to which it belongs."""
 
     what: str
     uri: str
@@ -33,7 +33,8 @@ class _Kept(NamedTuple):
 
 
 def list_outputs(client: WorkspaceClient, name: str, paths: RunPaths, places: Mapping[str, str]) -> dict[str, int]:
-    """Return the bytes of each file that the job has left so far, by where it belongs in the run's directory."""
+    """Return the size in bytes of each file that the job has left so far, by the path in the run's directory to which
+    it belongs."""
     found = {}
     for kept in _kept_outputs(client, name, paths, places):
         with _datastore_of(client, kept) as container:
@@ -49,7 +50,7 @@ def fetch_outputs(
     is_wanted: Callable[[str], bool],
     progress: FetchProgress,
 ) -> None:
-    """Write what of that is wanted to where it belongs."""
+    """Download those files of the job's outputs for which `is_wanted` is true to the paths to which they belong."""
     for kept in _kept_outputs(client, name, paths, places):
         with _datastore_of(client, kept) as container:
             wanted = {place: blob for place, blob in _blobs(container, kept).items() if is_wanted(place)}
@@ -58,9 +59,9 @@ def fetch_outputs(
 
 
 def former_output(client: WorkspaceClient, workspace: WorkspaceSettings, path: str) -> str | None:
-    """Return the URI of what a former run in the workspace has left so far, by where it belongs in the run's directory;
-    None for all other paths. JobError where it has left nothing there, or in another workspace what nobody has fetched.
-    """
+    """Return the URI of the output of a former run in the workspace that belongs at `path` in its run's directory; None
+    for all other paths, and for an output of another workspace that has been fetched. Raise JobError if the run has
+    left nothing there, or if it is in another workspace and has not been fetched."""
     run = run_that_keeps(path, os.environ)
     if run is None:
         return None
@@ -107,14 +108,14 @@ def _datastore_of(client: WorkspaceClient, kept: _Kept) -> Container:
 
 
 def _blobs(container: Container, kept: _Kept) -> dict[str, Blob]:
-    """By where they belong."""
+    """Return the blobs of an output, by the paths to which they belong."""
     found = container.find(datastore_path(kept.uri)[1])
     return {kept.place + name: blob for name, blob in found.items() if bool(name) != kept.is_file}
 
 
 def datastore_path(uri: str) -> tuple[str, str]:
-    """Return the datastore and the path in it of `azureml://…/datastores/NAME/paths/PATH`; `paths/` may be missing.
-    StorageError for what is none."""
+    """Return the datastore and the path in it of `azureml://…/datastores/NAME/paths/PATH`. `paths/` may be missing.
+    Raise StorageError for any other URI."""
     found = re.fullmatch(r"azureml://(?:.*/)?datastores/([^/]+)/(?:paths/)?(.*)", uri)
     if found is None:
         raise StorageError(f"is at {uri:.200}, which is not in a datastore of the workspace", "outputs")

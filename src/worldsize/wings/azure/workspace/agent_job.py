@@ -1,4 +1,4 @@
-"""A run as a job of Azure Machine Learning that starts one agent on each node. Pure."""
+"""The request for a job of Azure Machine Learning that starts one agent of a run on each node. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from worldsize.plan.plan import Plan
 from worldsize.wings.azure.workspace.body import ResolvedNames, request_body
 
 RUN_INPUT = "worldsize_run"
-"""The input that the run's own files come in."""
+"""The name of the input with the run's own files."""
 
 _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]+'/agent.pyz');"
     "from worldsize.wings.azure.agent.job_node import main;sys.exit(main(sys.argv[1:]))"
 )
 _LATER = 120.0
-"""Seconds after the run's own limit at which the service ends the job: the agents tell why sooner."""
+"""Seconds after the run's own limit at which the service ends the job. The agents end the run before that, with a
+reason."""
 
 
 def agent_request(job: Job, plan: Plan, names: ResolvedNames, files: str) -> dict[str, Any]:
-    """Return the body that asks for the run's nodes, each of which starts its agent. `files`: the URI of the folder
+    """Return the request body for the run's nodes, each of which starts its agent. `files` is the URI of the folder
     with the run's own files."""
     inputs = {name: value for name, value in job.inputs.items() if not (isinstance(value, Input) and not value.path)}
     asked = job._replace(
@@ -39,7 +40,8 @@ def agent_request(job: Job, plan: Plan, names: ResolvedNames, files: str) -> dic
 
 
 def node_command(job: Job) -> str:
-    """What each node executes: the agent's module with the run's files, and the place of each input and output."""
+    """Return the command that each node executes: the agent's module with the run's files, and the location of each
+    input and output."""
     places = [f"{shlex.quote(f'inputs.{name}=')}{_expression('inputs', name)}" for name in _data_names(job)]
     places += [f"{shlex.quote(f'outputs.{name}=')}{_expression('outputs', name)}" for name in job.outputs]
     python = '"$(command -v python3 || command -v python)"'
@@ -56,5 +58,5 @@ def _data_names(job: Job) -> list[str]:
 
 
 def _shown_variables(job: Job) -> Mapping[str, str]:
-    """Return the variables that the service may need to see. Those with an expression are the agents' to set."""
+    """Return the variables that the service may need to see. Those with an expression are left to the agents."""
     return {name: value for name, value in job.environment_variables.items() if "${{" not in value}

@@ -1,7 +1,8 @@
-"""A job as the body that the REST interface of Azure Machine Learning takes (api-version 2025-12-01). Pure.
+"""Conversion of a job to the body that the REST interface of Azure Machine Learning accepts (api-version 2025-12-01).
+Pure.
 
-What the service calls by id (code, environment, compute, data) comes in as resolved names, the rest from the job.
-Defaults are written out where the job holds them anyway: one instance, one process per instance.
+Things that the service identifies by id (code, environment, compute, data) are passed as resolved names. The rest comes
+from the job. Defaults are included if the job contains them anyway: one instance, one process per instance.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ _PRIORITIES = {"low": 1, "medium": 2, "high": 3}
 
 
 class ResolvedNames(NamedTuple):
-    """What the service calls things that the job names its own way; None where the job names none.
+    """The service's names for things that the job names in its own way; None if the job names none.
 
     code         the id of the uploaded code
     environment  the id of the environment
     compute      the id of the compute; None for serverless compute
-    data         paths of inputs as the job has them, and the URIs that stand for them
+    data         the URIs that replace the paths of inputs, by these paths
     """
 
     code: str | None = None
@@ -77,7 +78,7 @@ class ResolvedNames(NamedTuple):
 
 
 def request_body(job: Job, names: ResolvedNames) -> dict[str, Any]:
-    """Return the body that asks for `job`. Keys without a value are left out; the order is the published one."""
+    """Return the request body for `job`. Keys without a value are left out, and the order is the published one."""
     return {"properties": _given(_properties(job, names))}
 
 
@@ -141,8 +142,8 @@ def _distribution(distribution: Distribution) -> dict[str, Any]:
 
 
 def _resources(resources: Resources) -> dict[str, Any]:
-    """Where the arguments of the container are a list, the service has no key for the most instances and the places,
-    so neither is sent: as Azure's client does it."""
+    """Return the resources of the body. If the arguments of the container are a list, the service has no keys for the
+    most instances and the locations, so neither is sent, as in Azure's client."""
     found = {
         "instanceCount": resources.instance_count,
         "instanceType": resources.instance_type,
@@ -166,7 +167,7 @@ def _limits(timeout: float | None) -> dict[str, Any] | None:
 
 
 def iso_duration(seconds: float) -> str:
-    """Return a time in seconds as ISO 8601 writes it, in days, hours, minutes and seconds: P1DT2H, PT90.5S as
+    """Return a time in seconds in the form of ISO 8601, in days, hours, minutes and seconds: 93600 as P1DT2H, 90.5 as
     PT1M30.5S."""
     micros = round(seconds * 1_000_000)
     whole, fraction = divmod(micros, 1_000_000)

@@ -1,4 +1,5 @@
-"""The REST interface of a workspace: requests to the control plane, to its run history, and of signed addresses."""
+"""Client of the REST interface of a workspace: requests to the control plane, to its run history, and for signed
+addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 API_VERSION = "2025-12-01"
 PIECE = 64 << 20
-"""The most bytes that `get_url` asks for at once."""
+"""The most bytes that `get_url` requests at once."""
 
 _MOST_PAGES = 10_000
 _HISTORY = "/history/v1.0"
@@ -28,12 +29,12 @@ _AUTHORITY = "if a proxy of your network opens connections: SSL_CERT_FILE and RE
 
 
 class WorkspaceClient:
-    """A workspace, as whoever `token` is of. `token(False)` returns the token that there is, `token(True)` a new one;
-    it is called when the first request needs it. `sent` counts the requests; `patience` and `idle` are those of
+    """A workspace, accessed with the account of `token`. `token(False)` returns the present token, `token(True)` a new
+    one. It is called when the first request needs it. `sent` counts the requests. `patience` and `idle` are those of
     Exchange. Certificates are verified, with the proxies and authorities that the environment names.
 
-    Paths are those below the workspace, unquoted: `/jobs/NAME`. A request that is turned away is sent again; one
-    without an answer as well, but for POST. All raise SignInRefused, PermissionRefused, MissingResource,
+    Paths are below the workspace, unquoted: `/jobs/NAME`. A request that is turned away is sent again. One without an
+    answer is sent again too, except a POST. All methods raise SignInRefused, PermissionRefused, MissingResource,
     ExistingResource, SubmitRejected, SubmitAgain and ConfigError.
     """
 
@@ -63,29 +64,29 @@ class WorkspaceClient:
         return self._exchange.sent
 
     def get(self, path: str, **params: object) -> Any:
-        """Return what is at `path`; "" is the workspace itself."""
+        """Return the resource at `path`; "" is the workspace itself."""
         return self._ask("GET", path, None, params)
 
     def put(self, path: str, body: object = None, **params: object) -> Any:
-        """Set what is at `path` and return the answer, None for an empty one. As the same body may be sent twice, so
-        must it mean the same twice."""
+        """Create or replace the resource at `path`, and return the answer; None for an empty one. The same body may be
+        sent twice, so it must have the same effect then."""
         return self._ask("PUT", path, body, params)
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """Send a request that changes something and return the answer, None for an empty one. LostAnswer where it may
-        have had its effect without an answer."""
+        """Send a request that changes something and return the answer; None for an empty one. Raise LostAnswer if it
+        may have had its effect without an answer."""
         return self._ask("POST", path, body, params)
 
     def delete(self, path: str, **params: object) -> Any:
-        """Remove what is at `path` and return the answer; None also where there is nothing."""
+        """Remove the resource at `path` and return the answer; None also if there is no such resource."""
         try:
             return self._ask("DELETE", path, None, params)
         except MissingResource:
             return None
 
     def list_all(self, path: str, **params: object) -> Iterator[dict[str, Any]]:
-        """Yield each object of a list, whose pages are asked for as they are needed. SubmitRejected also for a list
-        that leads to another host, or has no end."""
+        """Yield each object of a list, whose pages are requested when they are needed. Raise SubmitRejected also for a
+        list that leads to another host, or has no end."""
         endpoint, page, before = self.settings.endpoint, self.get(path, **params), set[str]()
         while True:
             value = page.get("value") if isinstance(page, dict) else None
@@ -104,7 +105,7 @@ class WorkspaceClient:
             page = _value(self._send("GET", link, path, self._service()), self._service())
 
     def run_history(self, path: str, **params: object) -> Any:
-        """Return what the run history has below the workspace: `/runs/NAME/details`."""
+        """Return the answer of the run history for a path below the workspace: `/runs/NAME/details`."""
         if self._history is None:
             self._history = self._find_history()
         address, service = self._history, self._service("the run history of Azure Machine Learning", self._history)
@@ -112,8 +113,8 @@ class WorkspaceClient:
         return _value(self._send("GET", url, path, service, params=_given(params)), service)
 
     def get_url(self, url: str, start: int = 0) -> bytes:
-        """Return the content behind a signed address from byte `start` on, at most PIECE bytes of it; b"" where there
-        is no more yet. No token goes there. ExpiredAddress where the signature holds no longer."""
+        """Return the content at a signed address from byte `start` on, at most PIECE bytes; b"" if there is no more
+        yet. No token is sent. Raise ExpiredAddress if the signature has expired."""
         service = self._service("the storage of Azure", _plain_address(url))
         self._check_scheme(url, service)
         headers = {"range": f"bytes={start}-{start + PIECE - 1}", "accept-encoding": "identity"}
@@ -125,11 +126,12 @@ class WorkspaceClient:
         return content if answer.status_code == 206 else content[start : start + PIECE]
 
     def pause(self, seconds: float) -> None:
-        """Wait, and call `idle` meanwhile."""
+        """Wait `seconds`, and call `idle` meanwhile."""
         self._exchange.wait_for(lambda: self._sleep(seconds))
 
     def _find_history(self) -> str:
-        """Return the address of the workspace's region, which the workspace's discovery address tells."""
+        """Return the address of the API in the workspace's region, which is read from the workspace's discovery
+        address."""
         found = self.get("")
         properties = found.get("properties") if isinstance(found, dict) else None
         discovery = properties.get("discoveryUrl") if isinstance(properties, dict) else None
@@ -141,7 +143,7 @@ class WorkspaceClient:
         return str(address).rstrip("/")
 
     def _check_scheme(self, url: object, service: Service) -> None:
-        """SubmitRejected for what is no address, or one where connections are not those of the endpoint's kind."""
+        """Raise SubmitRejected if the text is not an address, or if its scheme is not that of the endpoint."""
         scheme, host, _ = _origin(url)
         if not host or scheme != urlsplit(self.settings.endpoint).scheme:
             raise SubmitRejected(f"{service.name} is not at an https address", service.url)
@@ -168,8 +170,8 @@ class WorkspaceClient:
         accepted: tuple[int, ...] = (),
         **given: Any,
     ) -> httpx.Response:
-        """Return the answer to a request, which is a success or has one of the `accepted` statuses; `signed`: it goes
-        without a token."""
+        """Send a request and return the answer if it is a success or has one of the `accepted` statuses; raise an error
+        otherwise. With `signed`, no token is sent."""
         require_packages("Azure's client", "azure", "httpx")
         renewed = False
 
@@ -192,7 +194,8 @@ class WorkspaceClient:
 
 
 def _open_http(timeout: httpx.Timeout) -> httpx.Client:
-    """Return a client with the environment's proxies and authorities. ConfigError where these cannot be used."""
+    """Return an HTTP client with the environment's proxies and authorities. Raise ConfigError if these cannot be
+    used."""
     import httpx
 
     try:
@@ -221,7 +224,7 @@ def _given(params: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _origin(url: object) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of an address; no host for what is none."""
+    """Return scheme, host and port of an address. The host is None if the text is not an address."""
     try:
         parts = urlsplit(str(url))
         return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
@@ -230,5 +233,5 @@ def _origin(url: object) -> tuple[str, str | None, int | None]:
 
 
 def _plain_address(url: str) -> str:
-    """Return an address without its query, in which signatures stand."""
+    """Return an address without its query, which may contain a signature."""
     return url.partition("?")[0]

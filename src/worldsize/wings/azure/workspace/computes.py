@@ -1,4 +1,4 @@
-"""What a workspace says of its computes."""
+"""Facts about the computes of a workspace."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from worldsize.wings.azure.workspace.client import WorkspaceClient
 
 
 def most_nodes(client: WorkspaceClient, name: str) -> int | None:
-    """Return the most nodes that the cluster `name` grows to; None where it does not say. WorldsizeError."""
+    """Return the most nodes to which the cluster `name` grows; None if the workspace does not state it. Raise
+    WorldsizeError."""
     found = client.get(f"/computes/{name}")
-    for key in ("properties", "properties", "scaleSettings"):  # the resource's, those of its kind, how it scales
+    for key in ("properties", "properties", "scaleSettings"):  # of the resource, of its kind, of its scaling
         found = found.get(key) if isinstance(found, dict) else None
     most = found.get("maxNodeCount") if isinstance(found, dict) else None
     return most if isinstance(most, int) and most > 0 else None

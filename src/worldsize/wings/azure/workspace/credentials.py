@@ -1,4 +1,5 @@
-"""The sign-in at Azure: tokens of `azure-identity`, kept in this process alone until shortly before they expire."""
+"""The sign-in at Azure: tokens of `azure-identity`, which are kept only in this process, until shortly before they
+expire."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from azure.core.credentials import AccessToken, TokenCredential
 
 _MARGIN = 300.0
-"""Seconds before its end at which a token counts as expired."""
+"""Seconds before its expiry from which a token counts as expired."""
 
 _REFUSED = re.compile(r"AADSTS\d+:[^\r\n]*")
 _NO_NETWORK = re.compile(
@@ -27,17 +28,18 @@ _NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 _NODE_SERVICE = "ManagedIdentityCredential"
-"""What it says of connections is no news: only Azure's own machines have that service."""
+"""The credential whose connection errors mean nothing, since only Azure's own machines have its service."""
 
 
 class SignIn:
-    """Gives tokens for a scope: `sign_in(False)` the one that it has or a new one, `sign_in(True)` a new one.
+    """A callable that returns tokens for a scope. `sign_in(False)` returns the present token, or a new one if it
+    expires; `sign_in(True)` a new one.
 
-    ConfigError where azure-identity is missing, nobody is signed in, or the sign-in is refused; SubmitAgain where it
-    cannot be reached. Never asks at the terminal, and opens no browser.
+    Raise ConfigError if azure-identity is missing, no account is signed in, or the sign-in is refused; SubmitAgain if
+    it cannot be reached. It never asks at the terminal, and opens no browser.
 
-    `open_credential` returns what signs in; by default a service principal of the environment, a workload's or a
-    machine's identity, or who is signed in by `az login`, `azd auth login` or in an editor.
+    `open_credential` returns the credential. By default it is a service principal of the environment, the identity of a
+    workload or a machine, or the account that is signed in by `az login`, `azd auth login` or in an editor.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class SignIn:
         self._token: AccessToken | None = None
 
     def __call__(self, renew: bool = False) -> str:
-        if renew:  # a credential has tokens of its own, and would give the same again
+        if renew:  # a credential caches tokens, and would return the same again
             self._credential = self._token = None
         if self._token is None or self._token.expires_on - self._clock() < _MARGIN:
             self._token = self._ask()
@@ -76,7 +78,8 @@ class SignIn:
 
 
 class StorageLogin:
-    """The same sign-in as a credential for storage that gives no signatures; it signs in when a token is asked for."""
+    """The default sign-in as a credential for storage that issues no signatures. It signs in when a token is
+    requested."""
 
     def __init__(self) -> None:
         self._credential: TokenCredential | None = None
@@ -94,7 +97,7 @@ def _open_default() -> TokenCredential:
         raise _missing() from None
     import logging
 
-    for name in ("azure", "msal"):  # what they warn of is said in one sentence below
+    for name in ("azure", "msal"):  # their warnings become one sentence in the error
         logging.getLogger(name).addHandler(logging.NullHandler())
     host = urlsplit("//" + os.environ.get("AZURE_AUTHORITY_HOST", "").rpartition("://")[2]).hostname
     public = (
@@ -104,7 +107,7 @@ def _open_default() -> TokenCredential:
     )
     credential: TokenCredential = DefaultAzureCredential(
         exclude_interactive_browser_credential=True,
-        disable_instance_discovery=host not in (None, *public),  # the public login knows no cloud that is private
+        disable_instance_discovery=host not in (None, *public),  # the public login does not know private clouds
     )
     return credential
 
@@ -114,8 +117,8 @@ def _missing() -> ConfigError:
 
 
 def _sign_in_error(said: str) -> WorldsizeError:
-    """Return the error for what credentials say: who refuses, that nobody can be reached, or that nobody is signed
-    in."""
+    """Return the error for a message of the credentials: the sign-in is refused, it cannot be reached, or no account is
+    signed in."""
     refused = _REFUSED.search(said)
     if refused:
         return ConfigError(f"the sign-in to Azure is refused: {_plain(refused[0])}", None, SIGN_IN)

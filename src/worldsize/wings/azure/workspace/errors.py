@@ -1,4 +1,4 @@
-"""The service's refusals as worldsize's errors: what it says, the key that it means, and what to do."""
+"""The service's refusals as worldsize's errors: its message, the key of the job that it concerns, and a hint."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from worldsize.wings.azure.workspace.settings import SIGN_IN
 
 
 class SignInRefused(ConfigError):
-    """The service knows nobody by this token."""
+    """The service does not accept the token."""
 
 
 class PermissionRefused(SubmitRejected):
-    """Who is signed in may not do this."""
+    """The account that is signed in does not have the permission."""
 
 
 class MissingResource(SubmitRejected):
-    """There is nothing of this name."""
+    """The service has no resource of this name."""
 
 
 class ExistingResource(SubmitRejected):
-    """There is something of this name already, or it is in a state that does not allow this."""
+    """The service has a resource of this name already, or its state does not permit the request."""
 
 
 class ExpiredAddress(SubmitRejected):
-    """A signed address holds no longer: ask for a new one."""
+    """A signed address has expired. The caller must request a new one."""
 
 
 class Answer(NamedTuple):
-    """An answer that is no success.
+    """An answer that is not a success.
 
     headers  by names in lower case
-    now      Unix seconds at which it came
+    now      Unix seconds at which it arrived
     """
 
     status: int
@@ -60,7 +60,7 @@ _HINTS = {
     "WorkspaceNotFound": "correct `workspace_name` of the compute",
     "ComputeNotFound": "correct `compute` of the compute",
 }
-"""What to do, by the error's code."""
+"""The hints, by the error's code."""
 
 _ROLE = "ask for the role AzureML Data Scientist on the workspace, or sign in as a user who has it"
 _NETWORK = "it may answer only its own network: run this there"
@@ -94,11 +94,11 @@ _KEYS = {
     "jobOutputType": "outputs",
     "parentJobName": "parent_job_name",
 }
-"""The keys of a job, by the properties of the body that asks for it."""
+"""The keys of a job, by the properties of the request body."""
 
 _TARGET = re.compile(rf"\b({'|'.join(_KEYS)})\b", re.IGNORECASE)
 _WORD = re.compile(rf"\b({'|'.join(name for name in _KEYS if not name.islower())})\b")
-"""In a message: what is no word of English."""
+"""Pattern of the properties in a message that cannot be ordinary English words."""
 
 _LOWERED = {name.lower(): key for name, key in _KEYS.items()}
 _SIGNATURE = re.compile(
@@ -107,16 +107,17 @@ _SIGNATURE = re.compile(
 
 
 def without_signatures(text: str) -> str:
-    """Return a text of the service's without the signatures of addresses, and without tokens."""
+    """Return a text of the service without the signatures of addresses, and without tokens."""
     return _SIGNATURE.sub("…", text)
 
 
 def response_error(answer: Answer, method: str, path: str, service: Service, signed: bool = False) -> WorldsizeError:
-    """Return the error for an answer to `METHOD PATH` that is no success; `signed`: of an address with a signature.
+    """Return the error for an answer to the request `method` `path` that is not a success. `signed` means a request for
+    a signed address.
 
-    SignInRefused, PermissionRefused (ExpiredAddress of a signed one), MissingResource, ExistingResource; ConfigError
-    for an answer that leads elsewhere; TurnedAway where the service is busy; LostAnswer where it may have carried out
-    the request all the same; SubmitRejected for everything else.
+    The error is SignInRefused, PermissionRefused (ExpiredAddress for an expired signature), MissingResource or
+    ExistingResource. It is ConfigError for a redirection, TurnedAway if the service is busy, LostAnswer if it may have
+    carried out the request all the same, and SubmitRejected for everything else.
     """
     status, request = answer.status, f"{method} {path}"
     code, message, targets, said = _read_refusal(answer)
@@ -143,7 +144,7 @@ def response_error(answer: Answer, method: str, path: str, service: Service, sig
 
 
 def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
-    """Return the code, the message in one sentence, what it is about, and all messages."""
+    """Return the code, the message in one sentence, the targets that the error names, and all messages."""
     try:
         error = _error_of(json.loads(answer.content), _DEPTH)
     except (ValueError, RecursionError):
@@ -159,7 +160,8 @@ def _read_refusal(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
-    """Return the error object of a body; one that stands in another's message as text is that other's meaning."""
+    """Return the error object of a body. If its message contains another error object as JSON text, that one's values
+    replace its own."""
     error = value.get("error", value) if isinstance(value, dict) else {}
     if not isinstance(error, dict):
         return {}
@@ -173,7 +175,7 @@ def _error_of(value: Any, depth: int) -> Mapping[str, Any]:
 
 
 def _details(error: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the errors that an error consists of, the innermost ones."""
+    """Yield the innermost errors of which an error consists."""
     found = error.get("details")
     for each in found if isinstance(found, list) and depth else ():
         if isinstance(each, dict):
@@ -187,6 +189,7 @@ def _text(error: Mapping[str, Any], name: str) -> str:
 
 
 def _workspace_hint(code: str, said: str) -> str | None:
-    """What to do where the workspace itself is not there: the resource manager names it with its type."""
+    """Return the hint for a missing workspace if the message shows that the workspace itself is missing; None
+    otherwise. The resource manager names a missing workspace with its type."""
     missing = code == "ResourceNotFound" and re.search(r"/workspaces/[^/'\s]+'", said)
     return _HINTS["WorkspaceNotFound"] if missing else None

@@ -1,4 +1,5 @@
-"""How far the logs of a job were read into its run's directory, and what was made of them there."""
+"""Reading of the logs of a job into its run's directory: the positions up to which they were read, and the files made
+from them."""
 
 from __future__ import annotations
 
@@ -14,15 +15,17 @@ from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
 
 
 class LogCopies(ABC):
-    """Reads logs on from where they were read to. Several clients may do it at once. `umask`: the run's."""
+    """A reader that continues each log where it was last read. Several clients may use it at once. `umask` is that of
+    the run."""
 
     def __init__(self, paths: RunPaths, umask: int) -> None:
         self._paths = paths
         self._umask = umask
 
     def offset(self, log_name: str, size: int | None = None) -> int:
-        """From which byte on the log is to be read. `size`: how long it is now; one that is shorter than what was read
-        has been replaced, and is read from its start. StorageError; ValueError for what is no log of the run."""
+        """Return the byte from which the log must be read next. `size` is its present length: a log that is shorter
+        than what was read has been replaced, and is read from its start. Raise StorageError; ValueError if it is not a
+        log of the run."""
         with self._locked(log_name) as files:
             state = files.load()
             if size is not None and size < state.offset:
@@ -31,9 +34,9 @@ class LogCopies(ABC):
             return state.offset
 
     def apply(self, log_name: str, start: int, data: bytes) -> int:
-        """Take bytes of the log, from its byte `start` on, and write what they carry; return `offset`. What was read
-        before is skipped, and nothing is done where bytes between are missing. A line without its end may be left to be
-        read again. Raises as `offset`."""
+        """Process bytes of the log, from its byte `start` on, and write the files that they contain. Return the new
+        `offset`. Bytes that were read before are skipped, and nothing is done if bytes before `start` are missing. A
+        line without its line end may be left to be read again. Raise the errors of `offset`."""
         with self._locked(log_name) as files:
             state = files.load()
             skipped = state.offset - start
@@ -45,15 +48,15 @@ class LogCopies(ABC):
 
     @abstractmethod
     def _take(self, log_name: str, files: MirroredFiles, state: LogState, new: bytes) -> int:
-        """Have `files` take what the new bytes carry. Returns how many of them are done with."""
+        """Pass the contents of the new bytes to `files`. Return how many bytes are finished."""
 
     @abstractmethod
     def _node_rank(self, log_name: str) -> int:
-        """Return the node that the log belongs to. ValueError for what is no log of the run."""
+        """Return the rank of the node to which the log belongs. Raise ValueError if it is not a log of the run."""
 
     @contextmanager
     def _locked(self, log_name: str) -> Iterator[MirroredFiles]:
-        """The files that the log is read into, for this process alone."""
+        """Lock the run's logs for this process, and yield the files into which this log is read. Raise StorageError."""
         node_rank = self._node_rank(log_name)
         place = os.path.join(self._paths.root, "relay")
         try:

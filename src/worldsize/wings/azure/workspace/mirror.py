@@ -1,10 +1,10 @@
-"""The client's copy of what nodes write into their run directories, made of their logs (`agent/log_lines.py`).
+"""The client's copy of what nodes write into their run directories, made from their logs (`agent/log_lines.py`).
 
-`relay/LOG.json` in the run's directory says how far a log was read, and how long each file was then. Files are written
-before it: whatever a client that was killed has written since is cut off, and read again.
+`relay/LOG.json` in the run's directory contains how far a log was read, and how long each file was then. Files are
+written before it. If a client is killed between the two, the data after that length is cut off, and read again.
 
-A log may say anything. Only the files that its node writes are written, below `attempt-N`, never through a link; what
-is no line of the agent's is text of others, and goes to `batch.log`, or the node's own `batch-0001.log`.
+A log may contain anything. Only files that its node writes are written, below `attempt-N`, never through a link. Lines
+that are not the agent's are text of others, and are written to `batch.log`, or the node's own `batch-0001.log`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ _LOG = r"user_logs/std_log(?:_process_(\d{1,6}))?\.txt"
 _ATTEMPT = "attempt-"
 _MOST_ATTEMPTS = 1000
 _LONGEST_WAIT = 16 * MOST_BYTES
-"""Bytes without a line end that are left to be read again, with their end."""
+"""Bytes without a line end up to which an incomplete line is left to be read again."""
 
 
 def node_of_log(name: str) -> int | None:
-    """The node whose process has written this log of a job with one process on each; None for other files."""
+    """Return the node whose process has written this log, for a job with one process on each node; None for other
+    files."""
     found = re.fullmatch(_LOG, name)
     return int(found.group(1) or 0) if found else None
 
 
 class Mirror(LogCopies):
-    """Writes the files of a run's nodes below its directory.
+    """Writer of the files of a run's nodes below the run's directory.
 
-    nodes    the plan's
-    node_of  the node that a log belongs to, by its name
-    umask    the run's
+    nodes    those of the plan
+    node_of  returns the node to which a log of this name belongs
+    umask    that of the run
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class Mirror(LogCopies):
 
 
 def _complete_length(data: bytes) -> int:
-    """Return how many bytes to take: whole lines; of a longer one without its end all that cannot belong to a line of
-    ours."""
+    """Return how many bytes to process: whole lines. For a very long line without its line end, these are all bytes
+    that cannot belong to a line of the agent."""
     end = data.rfind(b"\n") + 1
     return len(data) - MOST_BYTES if len(data) - end > _LONGEST_WAIT else end
 
@@ -89,7 +90,7 @@ class _Log(NamedTuple):
 
 
 class _Reading:
-    """Takes the lines of one log, each without its end, to the files."""
+    """A pass over the lines of one log, each without its line end, which writes them to the files."""
 
     def __init__(self, lines: LogLines, files: MirroredFiles, state: LogState, own: NodeFiles) -> None:
         self._lines = lines
@@ -108,7 +109,7 @@ class _Reading:
             self._files.append_others(others + b"\n")
 
     def _take_piece(self, piece: Piece) -> bool:
-        """Return whether the node may write that file."""
+        """Pass the piece to the files if the node may write that file. Return whether it may."""
         if not self._is_own(piece.file) or is_replaced(piece.file) is (piece.whole is None):
             return False
         if self._files.take(piece):
@@ -131,7 +132,8 @@ class _Reading:
 
 
 def _attempt_and_name(file: str) -> tuple[int | None, str]:
-    """Of a file below the run's directory, the attempt and the path below that; None where it is none of an attempt."""
+    """Return, for a file below the run's directory, the attempt and the path below the attempt's directory. The attempt
+    is None if the file does not belong to one."""
     directory, _, name = file.partition("/")
     digits = directory[len(_ATTEMPT) :] if directory.startswith(_ATTEMPT) else ""
     number = parse_digits(digits)

@@ -18,7 +18,7 @@ from worldsize.wings.azure.agent.node_files import is_replaced
 
 STATE_VERSION = 1
 MOST_FILES = 4096
-"""Of one log: a node has a dozen, and a handful for each of its ranks."""
+"""The most files of one log. A node has a dozen, and a handful for each of its ranks."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -26,8 +26,9 @@ _LOST = b"\nworldsize: %d bytes were lost on their way from the node\n"
 
 
 class FileState(NamedTuple):
-    """`version`: the node's count of its beginnings; `end`: how many of its bytes have come, or were lost; `size`: how
-    many it has here. A file that is replaced as a whole is counted where its pieces are gathered."""
+    """The state of a file in the copy. `version` is the node's number for its last beginning. `end` is how many of its
+    bytes have arrived or were lost. `size` is how many it has here. A file that is replaced as a whole is counted at
+    the place where its pieces are collected."""
 
     version: int = -1
     end: int = 0
@@ -35,7 +36,8 @@ class FileState(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """`offset`: bytes of the log that were read; `others`: bytes in the file of what others have written."""
+    """The state of a log. `offset` is the number of bytes of the log that were read. `others` is the size of the file
+    with the text of others."""
 
     offset: int = 0
     others: int = 0
@@ -43,7 +45,7 @@ class LogState(NamedTuple):
 
 
 class _Tail:
-    """What comes to the end of a file, after its first `size` bytes."""
+    """The data to be written at the end of a file, after its first `size` bytes."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -51,8 +53,8 @@ class _Tail:
 
 
 class MirroredFiles:
-    """Gathers what is new, and writes it with `write`. `log`: the log's name, without its directory; `umask`: the
-    run's. OSError."""
+    """The files of one node, with new data that is collected and written by `write`. `log` is the log's name without
+    its directory, `umask` that of the run. Methods raise OSError."""
 
     def __init__(self, paths: RunPaths, node_rank: int, log: str, umask: int = 0o077) -> None:
         self._umask = umask
@@ -66,7 +68,8 @@ class MirroredFiles:
         self._others_size = 0
 
     def load(self) -> LogState:
-        """Return how far the log was read; from its start, where a file has lost what was written then."""
+        """Load and return the state of the log. If a file has lost data that was written, the state is that of a log
+        that has not been read."""
         state = _parse_state(read_object(self._state_path))
         sizes = {self._place(file): known.size for file, known in state.files.items()}
         if any(self._size(place) < size for place, size in {**sizes, self._others: state.others}.items()):
@@ -76,7 +79,7 @@ class MirroredFiles:
         return state
 
     def take(self, piece: Piece) -> bool:
-        """Take a piece; return whether it begins its file anew. What has come before is skipped."""
+        """Add a piece. Return whether it begins a new version of its file. Data that has already arrived is skipped."""
         known = self._files.get(piece.file, FileState())
         if piece.version < known.version or (piece.file not in self._files and len(self._files) >= MOST_FILES):
             return False
@@ -87,7 +90,7 @@ class MirroredFiles:
         data, end = piece.data[max(0, known.end - piece.at) :], max(known.end, piece.at + len(piece.data))
         if piece.at > known.end and piece.whole is None:
             data = _LOST % (piece.at - known.end) + data
-        elif piece.at > known.end:  # this version can never be whole: a later one can
+        elif piece.at > known.end:  # this version can never be complete, but a later one can
             data, end = b"", known.end
         if data or begins:
             tail = self._tails.setdefault(place, _Tail(known.size))
@@ -98,13 +101,13 @@ class MirroredFiles:
         return begins
 
     def append_others(self, text: bytes) -> None:
-        """Take what others have written."""
+        """Add text that others have written to the log."""
         self._tails.setdefault(self._others, _Tail(self._others_size)).parts.append(text)
         self._others_size += len(text)
 
     def write(self, state: LogState) -> None:
-        """Write all that was taken, the files that are replaced last; then how far the log was read: `state`, but for
-        its sizes."""
+        """Write everything that was added, with the files that are replaced as a whole last. Then save `state` with the
+        new sizes."""
         for place, tail in self._tails.items():
             self._write_from(place, tail.size, b"".join(tail.parts))
         for path, data in self._wholes.items():
@@ -115,7 +118,8 @@ class MirroredFiles:
         write_json(self._state_path, {"version": STATE_VERSION, **state._asdict()}, private=True)
 
     def _place(self, file: str) -> str:
-        """Where what comes is put: that of a file that is replaced is gathered elsewhere until it is whole."""
+        """Return the path to which the data of a file is written. The data of a file that is replaced as a whole is
+        collected at another path until it is complete."""
         return self._parts + file.replace("/", "-") if is_replaced(file) else file
 
     def _size(self, place: str) -> int:
@@ -132,7 +136,8 @@ class MirroredFiles:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int]:
-        """A regular file below the run's directory, to read and to write; it is made where it is missing."""
+        """Open a regular file below the run's directory for reading and writing, and yield its descriptor. The file is
+        made if it is missing."""
         with (
             self._opened_directory(path) as (place, name),
             Descriptor(os.open(name, _FILE, 0o600, dir_fd=place)) as file,
@@ -149,7 +154,7 @@ class MirroredFiles:
             os.replace(os.path.join(self._root, whole), name, dst_dir_fd=place)
 
     def _write_from(self, path: str, at: int, data: bytes) -> None:
-        """Have the file end with `data`, after its first `at` bytes."""
+        """Write `data` after the first `at` bytes of the file, as its end."""
         with self._opened(path) as file:
             os.ftruncate(file, at)
             os.lseek(file, at, os.SEEK_SET)
@@ -157,8 +162,8 @@ class MirroredFiles:
 
     @contextmanager
     def _opened_directory(self, path: str) -> Iterator[tuple[int, str]]:
-        """The directory of a file below the run's, and the file's name in it. Directories are made where they are
-        missing; none may be a link."""
+        """Open the directory of a file below the run's directory. Yield its descriptor and the file's name in it.
+        Missing directories are made, and none may be a link."""
         *directories, name = path.split("/")
         try:
             place = os.open(self._root, _DIRECTORY & ~os.O_NOFOLLOW)
@@ -177,7 +182,7 @@ class MirroredFiles:
 
 
 def _parse_state(value: Any) -> LogState:
-    """Return the state that JSON holds; the one of a log that nobody has read where it holds none."""
+    """Return the state in a JSON value; that of an unread log if the value is not valid."""
     try:
         require_version(value, STATE_VERSION, "state of a log")
         files = {file: check_fields(tuple_of(FileState, known)) for file, known in value["files"].items()}

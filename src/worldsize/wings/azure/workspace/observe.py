@@ -1,4 +1,4 @@
-"""What the service says of a run's job, and what the nodes' logs have brought back since the last look."""
+"""Observation of a run's job: the service's report, and the data that the nodes' logs contain since the last look."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from worldsize.wings.azure.workspace.verdict import end_records, service_time, w
 _ROUNDS = 15
 _EMPTY_ROUNDS = 3
 _PAUSE = 1.0
-"""How often the logs of a job without agents that has ended are read at most, how often at least where one of them is
-empty, and the seconds between."""
+"""Seconds between two readings of the logs of an ended job without agents. The values before are the most readings, and
+the number of further readings at least if a log is empty."""
 
 
 def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
-    """Return the observation of the run's job, once what its nodes have written has been fetched into its directory.
-    Errors of the service or of the connection give an unknown observation."""
+    """Fetch what the run's nodes have written into its directory, and return the observation of its job. Errors of the
+    service or of the connection give an unknown observation."""
     try:
         seen = look_at_job(client, handle)
         if seen.phase not in ("running", "ended"):
@@ -41,7 +41,7 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
         if handle.get("agent") is False:
             return follow_service_job(client, handle, seen)
         complete = fetch_logs(client, handle)
-        return seen if complete else seen._replace(over=False)  # a log may come later than the job's state
+        return seen if complete else seen._replace(over=False)  # a log may arrive later than the job's state
     except WorldsizeError as error:
         return Observation("unknown", message=f"Azure ML: {error.what}")
     except OSError as error:
@@ -49,7 +49,7 @@ def observe_run(client: WorkspaceClient, handle: Handle) -> Observation:
 
 
 def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
-    """What the service says of the job. WorldsizeError."""
+    """Return the service's report on the job. Raise WorldsizeError if the service refuses or does not answer."""
     name = native_name(handle)
     try:
         properties = client.get(f"/jobs/{name}").get("properties") or {}
@@ -63,9 +63,8 @@ def look_at_job(client: WorkspaceClient, handle: Handle) -> Observation:
 
 
 def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
-    """Write what the nodes' logs have brought since the last time into the directory of a run of this user's own.
-    Returns whether every node's last record is there; also for a run of which nothing can be fetched.
-    WorldsizeError."""
+    """Write what is new in the nodes' logs into the directory of a run of this user. Return whether every node's exit
+    record is there; True also for a run for which nothing can be fetched. Raise WorldsizeError."""
     paths, plan = _own_run(handle)
     key = _key(paths) if plan is not None else None
     if plan is None or key is None:
@@ -79,8 +78,9 @@ def fetch_logs(client: WorkspaceClient, handle: Handle) -> bool:
 
 
 def follow_service_job(client: WorkspaceClient, handle: Handle, seen: Observation) -> Observation:
-    """`seen` of a job without agents, once what its ranks have written, and what the service says of it, is in the
-    directory of a run of this user's own. WorldsizeError."""
+    """Write what the ranks of a job without agents have written, and the service's report on the job, into the
+    directory of a run of this user. Return the observation `seen`, with a time limit added to it if that ended the job.
+    Raise WorldsizeError."""
     paths, plan = _own_run(handle)
     if plan is None:
         return seen
@@ -99,8 +99,8 @@ def follow_service_job(client: WorkspaceClient, handle: Handle, seen: Observatio
 def _fetch_rank_logs(
     client: WorkspaceClient, handle: Handle, paths: RunPaths, plan: Plan, is_over: bool
 ) -> dict[str, Any]:
-    """Write what is new of the ranks' logs; return the job's details. After the end of a job its logs may still be on
-    their way: then they are read until all are there and nothing more comes."""
+    """Write what is new in the ranks' logs, and return the job's details. After the end of a job its logs may still be
+    arriving. They are then read until all exist and do not grow any more, at most `_ROUNDS` times."""
     sizes: dict[str, int | None] = {}
     for number in range(_ROUNDS):
         if number:
@@ -117,7 +117,7 @@ def _fetch_rank_logs(
 
 
 def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
-    """Return the run's directory, and its plan; None where nothing may be fetched into it."""
+    """Return the run's paths and its plan. The plan is None if nothing may be fetched into the directory."""
     paths = RunPaths(handle.get("run_dir") or "")
     if not paths.root or not is_own(paths):
         return paths, None
@@ -128,8 +128,8 @@ def _own_run(handle: Handle) -> tuple[RunPaths, Plan | None]:
 
 
 def _fetch_log(client: WorkspaceClient, copies: LogCopies, name: str, url: str) -> int | None:
-    """Write what is new of a log; return how much of it is done with, None of one that is named, and not there yet.
-    The last byte that is known is asked for again: a log that has none there was replaced by a shorter one."""
+    """Write what is new in a log. Return how many of its bytes are finished; None for a log that is listed but does not
+    exist yet. The last known byte is requested again: if the log has none there, it was replaced by a shorter one."""
     start = copies.offset(name)
     while True:
         first = max(start - 1, 0)
@@ -152,7 +152,7 @@ def _log_files(details: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def native_name(handle: Handle) -> str:
-    """What the service calls the run's job."""
+    """Return the service's name of the run's job."""
     return str(handle.get("name") or handle["run_id"])
 
 

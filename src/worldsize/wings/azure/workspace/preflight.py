@@ -1,4 +1,5 @@
-"""What would go wrong with a job in a workspace, by what the job and the files that it names say; nobody is asked."""
+"""Checks that find the problems of a job in a workspace, from the job and the files that it names. The service is not
+queried."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from worldsize.wings.azure.workspace.settings import WorkspaceSettings
 from worldsize.wings.azure.workspace.submission import with_environment
 
 _SWITCHES = {"NCCL_IB_DISABLE": ("1",), "NCCL_NET": ("socket", "Socket"), "OMPI_MCA_btl": ("tcp,self", "self,tcp")}
-"""Variables, and their values that switch InfiniBand off."""
+"""Variables, and those of their values that switch InfiniBand off."""
 
 
 def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckResult]:
@@ -29,7 +30,7 @@ def check_job(job: Job, plan: Plan, workspace: WorkspaceSettings) -> list[CheckR
 
 
 def _environment(job: Job, workspace: WorkspaceSettings) -> list[CheckResult]:
-    """What keeps the service from making the job's environment."""
+    """Return the problems that keep the service from building the job's environment."""
     if job.environment is None and workspace.environment is None:
         what = "Azure ML runs a job in an environment, and this one names none"
         hint = "environment: azureml:NAME@latest, or {image: …, conda_file: …}; or `environment` of the compute"
@@ -70,7 +71,7 @@ def _impossible(job: Job, plan: Plan) -> list[CheckResult]:
 
 
 def _fabric(job: Job) -> list[CheckResult]:
-    """Return a notice where nodes have InfiniBand, and a variable switches it off."""
+    """Return a notice for each variable that switches InfiniBand off on nodes that have it."""
     size = azure_size(job.resources.instance_type or "")
     if size is None or not size.ports:
         return []

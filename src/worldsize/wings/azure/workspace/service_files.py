@@ -1,9 +1,9 @@
-"""The files of a run without agents, in a job of the service's own: each process's log as it is, and records of what
-the service says of the job.
+"""The files of a run without agents, in a job that the service itself runs: each process's log unchanged, and records
+of the service's report on the job.
 
-The records are those that agents leave, so that whoever looks at the run reads it like any other; and as with agents a
-run without them has not succeeded. Only the service's own word for the end makes them, they name no host, and they tell
-of no rank's exit: of that the service says nothing.
+The records have the form of those that agents leave, so that clients read the run like any other. As with agents, a run
+without them has not succeeded. They are made only from the service's report of the end. They name no host, and contain
+no exits of ranks, about which the service reports nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from worldsize.wings.azure.workspace.mirror_files import LogState, MirroredFiles
 
 _LOG = re.compile(r"user_logs/std_log(?:_process_(\d{1,6}))?(_ps)?\.txt")
 _RECORDS = "records"
-"""What stands for the name of a log: the service's word."""
+"""The name that is used in place of a log's name for records from the service's report."""
 
 
 def ranks_of_logs(names: Iterable[str], nodes: Sequence[NodePlan]) -> dict[str, int]:
-    """Return the ranks of those names that are the logs of processes of a job; one name for each rank at most.
+    """Return the ranks of those names that are the logs of processes of a job, with at most one name for each rank.
 
-    Numbers count processes, parameter servers last; those of names with `_ps` count parameter servers alone. The log of
-    a single process may be without a number.
+    Numbers in names count processes, with parameter servers last. Numbers in names with `_ps` count only parameter
+    servers. The log of a single process may be without a number.
     """
     ranks = [rank for node in nodes for rank in node.ranks]
     servers = [rank.rank for rank in ranks if rank.role in WITHOUT_DEVICE]
@@ -46,19 +46,20 @@ def ranks_of_logs(names: Iterable[str], nodes: Sequence[NodePlan]) -> dict[str, 
 
 
 class ServiceJobFiles(LogCopies):
-    """Writes them. `ranks`: those of logs, by their names; `umask`: the run's."""
+    """Writer of the files of a run without agents. `ranks` are the ranks of logs, by the logs' names. `umask` is that
+    of the run."""
 
     def __init__(self, paths: RunPaths, ranks: Mapping[str, int], umask: int = 0o077) -> None:
         super().__init__(paths, umask)
         self._ranks = ranks
 
     def write_start(self, time: float) -> None:
-        """Note when the job's processes started, unless that was noted before. StorageError."""
+        """Record when the job's processes started, unless that was recorded before. Raise StorageError."""
         event = {"time": time, "event": "ranks_started", "from": "Azure ML"}
         self._write_once({self._paths.events(0): json.dumps(event) + "\n"})
 
     def write_end(self, records: Sequence[ExitRecord]) -> None:
-        """Write the nodes' records, unless there are some. StorageError."""
+        """Write the nodes' exit records, unless they exist. Raise StorageError."""
         self._write_once(
             {self._paths.exit_record(record.node_rank): json.dumps(record.to_json()) for record in records}
         )

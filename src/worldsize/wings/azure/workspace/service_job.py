@@ -1,4 +1,4 @@
-"""A run as a job of the service's own: what `worldsize export azureml` writes, which starts no agent."""
+"""A run as a native job of the service, without agents: the job that `worldsize export azureml` writes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _ASKED_FOR = "full"
 
 
 def exported_job(job: Job) -> Job:
-    """Return the job that the exported file of `job` says, with its environment as it was: what the service is asked
-    for."""
+    """Return `job` as its exported Azure ML file describes it, with the environment of `job` unchanged. This is the job
+    that the service is requested to run."""
     exported = export_job(job._replace(compute=None), _ROOT)
     tree = {key: value for key, value in exported.tree.items() if key != "environment"}
     return parse_job(dump_tree(tree), f"{_ROOT}job.yml").job._replace(environment=job.environment)
 
 
 def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]:
-    """What an export refuses, as errors, and what it leaves out, as notices; but for the keys that are `said` already,
-    and for an environment that cannot be, which is told where it is made."""
+    """Return what an export of `job` refuses, as errors, and what it leaves out, as notices. An environment variable
+    with an expression is a notice too, because it is sent unchanged. Leave out the keys in `said`, which are reported
+    already, and an environment that cannot be exported, which is reported where it is created."""
     found = []
     for row in export_job(job._replace(compute=None), _ROOT).rows:
         key = row.key.partition(".")[0]
@@ -51,8 +52,8 @@ def export_findings(job: Job, said: Collection[str | None]) -> list[CheckResult]
 
 
 def without_agents(plan: Plan) -> Plan:
-    """Return the plan without what agents would do beside their ranks. PlanError for one that is there for that
-    alone."""
+    """Return the plan without the work that only agents do: metrics, setup and checks. Raise PlanError if the plan is a
+    search or a full check, which consist of such work."""
     if "search" in plan.options or plan.options.get("check", {}).get("mode") == _ASKED_FOR:
         what = "trials and node checks need worldsize's agent, and this compute runs without it"
         raise PlanError(what, "agent", "leave out `agent = false` of the compute")

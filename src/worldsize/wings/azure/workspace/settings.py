@@ -1,4 +1,4 @@
-"""Settings of a compute of type azureml: the workspace, and the cluster in it. No credentials stand here."""
+"""Settings of a compute of type azureml: the workspace, and the cluster in it. They contain no credentials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
 def complete_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings as they are: `python` is a path in the job's environment."""
+    """Return the settings unchanged: `python` is a path in the job's environment."""
     return values
 
 
@@ -41,12 +41,12 @@ def key_hint(key: str) -> str | None:
 
 
 class WorkspaceSettings(NamedTuple):
-    """Which workspace, and what of it.
+    """The workspace of a compute, and how its jobs run there.
 
-    compute   the name of its cluster that jobs run on; None: serverless compute
-    environment  of jobs that name none; None: these are refused
-    endpoint  the resource manager, an address without a slash at its end
-    agent     whether worldsize's agent runs inside the job
+    compute      the name of the workspace's cluster that jobs run on; None: serverless compute
+    environment  the environment of jobs that name none; None: such jobs are refused
+    endpoint     the address of the resource manager, without a slash at its end
+    agent        whether worldsize's agent runs inside the job
     """
 
     subscription_id: str
@@ -59,7 +59,7 @@ class WorkspaceSettings(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """The workspace's id, which its paths begin with, as it stands in an address."""
+        """The workspace's id, with its parts quoted for a URL. The paths of the workspace begin with it."""
         subscription, group, name = (
             quote(each, safe="") for each in (self.subscription_id, self.resource_group, self.workspace_name)
         )
@@ -67,12 +67,13 @@ class WorkspaceSettings(NamedTuple):
 
     @property
     def token_scope(self) -> str:
-        """What a token of the sign-in is asked for."""
+        """The scope for which an access token is requested at sign-in."""
         return f"{self.endpoint}/.default"
 
 
 def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
-    """Return the workspace of a compute. ConfigError for a table that does not say enough, or an unsafe endpoint."""
+    """Return the workspace settings of a compute. Raise ConfigError if a required key is missing or the endpoint is
+    unsafe."""
     said = settings.options
     where = f"compute.{settings.name}"
     for key, example in _NEEDED.items():
@@ -90,7 +91,7 @@ def workspace_settings(settings: ComputeSettings) -> WorkspaceSettings:
 
 
 def handle_fields(workspace: WorkspaceSettings) -> dict[str, str]:
-    """What a handle says of its workspace; no credentials."""
+    """Return the fields of a handle that identify its workspace. They contain no credentials."""
     return {name: getattr(workspace, name) for name in _PLACE}
 
 

@@ -1,4 +1,4 @@
-"""Every state that Azure Machine Learning gives a job, and what it means to a run. Pure.
+"""All states that Azure Machine Learning gives a job, and their meaning for a run. Pure.
 
 The words are those of the enumeration JobStatus of the REST interface. An unknown word is phase "unknown", never a
 success.
@@ -16,15 +16,15 @@ from worldsize.state.run_state import RUN_CANCELLED_CODE
 _USER_PROCESS = re.compile(r"User process .{0,200} exited with status code (-?\d{1,3})\b")
 _IMAGE = re.compile(r"image build|building (the )?image|Docker image|conda", re.IGNORECASE)
 _LONGEST = 500
-"""Characters of the service's words that a message has."""
+"""The maximum number of characters of the service's text in a message."""
 
 
 class JobState(NamedTuple):
-    """What a state means.
+    """The meaning of one state of a job.
 
-    phase   "queued" | "running" | "ended" | "unknown", as an observation's
-    words   for people, after "Azure ML: "
-    ending  its ranks have ended, or are about to
+    phase   the phase of an observation: "queued" | "running" | "ended" | "unknown"
+    words   a description for users, to follow "Azure ML: "
+    ending  whether the job's ranks have ended, or are about to end
     """
 
     phase: str
@@ -51,8 +51,8 @@ JOBS: Mapping[str, JobState] = {
 
 
 def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = None) -> Observation:
-    """Return the observation that a job's `properties` allow. `said`: the service's error, {"code", "message"}, of one
-    that failed, where it tells it."""
+    """Return the observation that follows from a job's `properties`. `said` is the service's error, {"code",
+    "message"}, of a failed job; None if the service does not report one."""
     word = str(properties.get("status") or "")
     state = JOBS.get(word)
     if state is None:
@@ -69,7 +69,8 @@ def observation(properties: Mapping[str, Any], said: Mapping[str, Any] | None = 
 
 
 def _cause(text: str) -> tuple[str | None, int]:
-    """Why a job failed whose agents cannot tell it, and the exit code, where the service's words are plain."""
+    """Return the reason and the exit code of a failed job whose agents cannot report them. The reason is None, and the
+    code 1, if the service's message does not show the cause plainly."""
     ended = _USER_PROCESS.search(text)
     if ended:
         code = int(ended[1])
@@ -84,6 +85,6 @@ def _failure_text(said: Mapping[str, Any] | None) -> str:
 
 
 def _error_text(said: Mapping[str, Any] | None) -> str:
-    """Return the first line of what the service says, without more words than people read."""
+    """Return the first line of the service's error message, cut to a readable length; "" if there is none."""
     text = str((said or {}).get("message") or "").strip()
     return text.splitlines()[0][:_LONGEST] if text else ""

@@ -1,5 +1,5 @@
-"""A run becomes a job of the workspace, exactly once: the job's name is the run's id, and creating it again changes
-nothing."""
+"""Submission of a run as a job of the workspace, exactly once. The job's name is the run's id, and creating it again
+changes nothing."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _KEY_BYTES = 32
 
 
 class Request(NamedTuple):
-    """What a submission needs beside its plan and its paths."""
+    """The data that a submission needs in addition to its plan and its paths."""
 
     job: Job
     files: EmbeddedFiles
 
 
 def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
-    """Return the request that creates the job, with what only the workspace can name left open."""
+    """Return the request that creates the job, with placeholders for the names that only the workspace can assign."""
     job = _asked_job(request, workspace)
     data = {path: f"{path} {_UNKNOWN}" for path in _local_paths(job)}
     names = ResolvedNames(
@@ -67,9 +67,9 @@ def preview(request: Request, plan: Plan, workspace: WorkspaceSettings) -> str:
 def submit_run(
     client: WorkspaceClient, submission: Submission, workspace: WorkspaceSettings, told: set[str] | None = None
 ) -> Handle:
-    """Upload what the run needs, as far as the workspace does not have it, and create its job. `told`: the notices that
-    were shown already, to which it adds its own. SubmitRejected where the service refuses the job; SubmitAgain for what
-    went wrong before."""
+    """Upload the files that the run needs and the workspace does not have yet, and create the run's job. Return its
+    handle. `told` is the set of notices that were shown already; the notices of this call are added to it. Raise
+    SubmitRejected if the service refuses the job, and SubmitAgain if an earlier step failed."""
     request: Request = submission.payload
     line = ProgressLine() if sys.stderr.isatty() else NoticePrinter()
     try:
@@ -92,13 +92,14 @@ def submit_run(
 
 
 class _Reports(NamedTuple):
-    """How far uploads are, and what they leave out, for a person to see. `told`: what was said already."""
+    """Output for the user: the progress of uploads, and the files that they leave out. `told` is the set of notices
+    that were shown already."""
 
     line: NoticePrinter
     told: set[str]
 
     def of(self, what: str) -> tuple[Progress, Notice]:
-        """Those of what is called so."""
+        """Return the progress callback and the notice callback of the upload with the name `what`."""
         return partial(self.line.transfer, what), partial(self._notice, what)
 
     def _notice(self, what: str, text: str) -> None:
@@ -110,7 +111,7 @@ class _Reports(NamedTuple):
 def _upload(
     client: WorkspaceClient, request: Request, submission: Submission, workspace: WorkspaceSettings, reports: _Reports
 ) -> dict[str, Any]:
-    """Return the body that asks for the run, once all that it names is in the workspace."""
+    """Upload everything that the run's job names, and return the body of the request that creates the job."""
     plan, paths = submission.plan, submission.paths
     job = _asked_job(request, workspace)
     if not workspace.agent:
@@ -129,15 +130,15 @@ def _upload(
 
 
 def _asked_job(request: Request, workspace: WorkspaceSettings) -> Job:
-    """Return the job, with the compute's environment where it names none; without agents, as its exported file says
-    it."""
+    """Return the job to request, with the compute's environment if the job names none. Without agents, it is the job as
+    its exported file describes it."""
     job = with_environment(request.job, workspace)
     return job if workspace.agent else exported_job(job)
 
 
 def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
-    """Return the job with the inputs that the run, where it is an element of an array, has of its own: agents know them
-    by their plan."""
+    """Return the job with the inputs that the run has of its own as an element of an array. Agents read these from
+    their plan."""
     place = array_of(paths)
     array = read_array(place[0]) if place is not None else None
     if place is None or array is None or not array.values:
@@ -146,22 +147,22 @@ def _with_own_inputs(job: Job, paths: RunPaths) -> Job:
 
 
 def _page(made: Any) -> str:
-    """Return the address of the job's page in the studio; "" where the service does not tell it."""
+    """Return the address of the job's page in the studio; "" if the service does not report it."""
     services = (made.get("properties") or {}).get("services") if isinstance(made, dict) else None
     page = ((services or {}).get("Studio") or {}).get("endpoint")
     return page if isinstance(page, str) and page.startswith("https://") else ""
 
 
 def with_environment(job: Job, workspace: WorkspaceSettings) -> Job:
-    """Return the job with the compute's environment, where it names none."""
+    """Return the job with the compute's environment if the job names none."""
     return job._replace(environment=workspace.environment) if job.environment is None else job
 
 
 def _data_uri(
     client: WorkspaceClient, path: str, login: StorageLogin, reports: _Reports, workspace: WorkspaceSettings
 ) -> str:
-    """What the service calls an input: an asset by its id, an address as it is, what a run has left in this workspace
-    by its place there, another local path once it is uploaded."""
+    """Return the service's name for an input: the id of an asset, an address unchanged, or the location in this
+    workspace of an output of an earlier run. Upload any other local path first, and return the name of the upload."""
     if path.startswith("azureml:"):
         return resolve_asset(client, "data", path)
     if (address := former_output(client, workspace, path)) is not None:
@@ -171,7 +172,7 @@ def _data_uri(
 
 
 def _upload_files(client: WorkspaceClient, files: Mapping[str, bytes], plan: Plan, paths: RunPaths) -> str:
-    """Return the URI of a folder with the run's own files, and the key that its nodes and this client alone have."""
+    """Upload the run's own files and a key that only its nodes and this client have. Return the URI of their folder."""
     key = secrets.token_hex(_KEY_BYTES).encode("ascii")
     write_bytes(os.path.join(paths.root, KEY_FILE), key, private=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +195,7 @@ def _compute_id(workspace: WorkspaceSettings) -> str | None:
 
 
 def _programs(code: str) -> list[str]:
-    """Return the files of the code that may be executed, which the service's storage does not know."""
+    """Return the paths of the executable files of the code. The service's storage does not keep this mode bit."""
     found = []
     for directory, _, names in os.walk(code):
         for name in names:
@@ -213,7 +214,7 @@ def _local_paths(job: Job) -> list[str]:
 
 
 def cancel_run(client: WorkspaceClient, handle: Handle) -> None:
-    """Ask for the end of the run's job; harmless for one that has ended, or is gone."""
+    """Request the cancellation of the run's job. Harmless for a job that has ended or does not exist any more."""
     from worldsize.wings.azure.workspace.errors import MissingResource
 
     try:

@@ -1,4 +1,4 @@
-"""The end of a job without agents, by the service's word alone. Pure."""
+"""The end of a job without agents, determined from the service's reports alone. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"time.?limit|timed?.?out|limits\.timeout|maximum.{0,40}(tim
 
 
 def service_time(text: Any) -> float | None:
-    """Unix seconds of a time that the service tells, in UTC; None for what is none."""
+    """Return a time in the service's format as Unix seconds, read as UTC; None if `text` is not such a time."""
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
     try:
         whole = datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%S") if found else None
@@ -28,8 +28,9 @@ def service_time(text: Any) -> float | None:
 
 
 def with_time_limit(seen: Observation, details: Mapping[str, Any], timeout: float | None) -> Observation:
-    """`seen` of a job that the service has cancelled for its time limit, which is no state of its own there: it says
-    so, or the job ran for that long. Else `seen` itself. `details`: those of the run history."""
+    """Return `seen` with the reason TIME_LIMIT if the service has cancelled the job for its time limit; otherwise
+    `seen` unchanged. The service has no state for this case: it is recognised by the service's text, or by a duration
+    of at least `timeout` seconds. `details` are those of the run history."""
     if timeout is None or seen.reason != Reason.CANCELLED_BY_USER:
         return seen
     started, ended = service_time(details.get("startTimeUtc")), service_time(details.get("endTimeUtc"))
@@ -47,8 +48,9 @@ def _cancel_text(details: Mapping[str, Any]) -> str:
 
 
 def end_records(plan: Plan, seen: Observation, started: float, ended: float) -> list[ExitRecord]:
-    """Return the records of a job that has ended, alike for all nodes: the service tells of the whole job alone.
-    Without a host, and without ranks. `seen`: what the service says; a success only where it says that it completed."""
+    """Return the exit records of a job that has ended, one for each node. They are the same for all nodes, without a
+    host and without ranks, because the service reports only on the whole job. `seen` is the service's report; the end
+    is a success only if it states that the job completed."""
     failure, stop, code = None, None, 0
     if seen.reason == Reason.CANCELLED_BY_USER:
         stop, code = "cancel", RUN_CANCELLED_CODE

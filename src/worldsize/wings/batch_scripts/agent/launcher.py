@@ -1,7 +1,8 @@
 """A batch script as the one process of a run.
 
-On virtual nodes it finds the variables that sbatch sets, and worldsize's own srun, scontrol, module and the like before
-all others on its PATH. In a real allocation its environment is left alone, and its srun is the real one.
+On virtual nodes the script finds the variables that sbatch sets, and worldsize's own srun, scontrol, module and similar
+programs before all others on its PATH. In a real allocation the script keeps the variables of that allocation, and its
+srun runs the real one.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ if TYPE_CHECKING:
     from worldsize.state.records import Failure, RunWarning
 
 _RANK_ERROR = "rank-%t.json"
-"""The error file of a task of the real srun: the hook puts SLURM_PROCID in the place of %t."""
+"""The error file of a task of the real srun. The hook replaces %t by SLURM_PROCID."""
 
 _ONE_HOST = {
     "OMPI_MCA_btl": "self,tcp",
     "OMPI_MCA_btl_tcp_if_include": "lo",
     "OMPI_MCA_oob_tcp_if_include": "lo",
 }
-"""Open MPI takes virtual nodes for real ones: memory that it shares within each of them clashes between them."""
+"""Variables that limit Open MPI to TCP over the loopback interface. Open MPI treats virtual nodes as real ones, and the
+memory that it shares within each of them clashes between them."""
 
 
 class BatchLauncher(Launcher):
-    """The batch script, which runs on the first node alone."""
+    """The launcher of a batch script, which runs on the first node only."""
 
     def processes(self, launch: NodeLaunch) -> list[Process]:
         environment = batch_environment(launch.plan, launch.paths, launch.environ)
@@ -60,8 +62,9 @@ LAUNCHER = BatchLauncher()
 
 
 def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the script's interpreter and the script; on virtual nodes after a shell that sets SLURM_TASK_PID to its
-    own number, which the script keeps. A missing interpreter stays alone, so that the failure names it."""
+    """Return the script's interpreter and the script. On virtual nodes a shell precedes them, which sets SLURM_TASK_PID
+    to its own pid, and the script keeps that pid. An interpreter that is missing is left without the shell, so that the
+    error names it."""
     assert plan.batch is not None
     if not plan.batch.virtual:
         return plan.argv
@@ -73,7 +76,7 @@ def batch_argv(plan: Plan, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the script's whole environment."""
+    """Return the complete environment of the script."""
     assert plan.batch is not None
     virtual = plan.batch.virtual
     environment = {**scrub(inherited), **_sbatch_environment(plan, plan.batch)} if virtual else dict(inherited)
@@ -93,7 +96,7 @@ def batch_environment(plan: Plan, paths: RunPaths, inherited: Mapping[str, str])
         WORLDSIZE_ERROR_FILE=paths.rank_error(0) if virtual else os.path.join(paths.errors_dir, _RANK_ERROR),
     )
     if plan.ranks_umask is not None:
-        environment["SLURM_UMASK"] = f"{plan.ranks_umask:04o}"  # the steps of the real srun have it
+        environment["SLURM_UMASK"] = f"{plan.ranks_umask:04o}"  # the steps of the real srun use it
     if plan.inrank:
         environment["WORLDSIZE_INRANK"] = ",".join(plan.inrank)
     if plan.rehearsal:

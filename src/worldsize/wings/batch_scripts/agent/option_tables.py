@@ -1,7 +1,7 @@
-"""The options of sbatch, srun and sbcast, and reading them from words as those programs do.
+"""The options of sbatch, srun and sbcast, and a parser that reads them from words as those programs do.
 
-Names and arguments as Slurm's manual pages list them (20.11 to 25.05).
-Standard library only: travels inside agent.pyz (Python >= 3.8).
+The names and arguments are those of Slurm's manual pages (20.11 to 25.05). Standard library only: travels inside
+agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from typing import List, Tuple
 
 NEVER, ALWAYS, MAYBE = "never", "always", "maybe"
-"""Whether an option has a value. MAYBE: only in its own word, as in `--exclusive=user` or `-K1`."""
+"""The kinds of options by their value. MAYBE: the value is optional, and only in the same word, as in
+`--exclusive=user` or `-K1`."""
 
 NO_OPTION = "is not an option"
-"""The fault of a word that looks like an option."""
+"""The fault of a word that looks like an option and is not one."""
 
 
 class ParsedOption(NamedTuple):
-    """One option as it was given: its long name, its value (None: given without one)."""
+    """An option as it was given: its long name and its value (None: given without a value)."""
 
     name: str
     value: str | None
 
 
 class ParsedWords(NamedTuple):
-    """What the words mean.
+    """The result of reading options from words.
 
-    options   those that are known, in order
-    unknown   words that look like options and are none, and options whose value is missing, with the fault
+    options   the known options, in order
+    unknown   words that look like options and are none, and options whose value is missing: (word, fault, index)
     rest      the index of the first word that belongs to no option
     """
 
@@ -79,7 +80,7 @@ _WITH = {"!": NEVER, "?": MAYBE}
 
 
 class OptionTable(NamedTuple):
-    """A program's options: which of them take a value, by long name, and what its single letters stand for."""
+    """The options of a program: whether each takes a value, by long name, and the long name of each single letter."""
 
     takes: Mapping[str, str]
     letters: Mapping[str, str]
@@ -112,7 +113,7 @@ def sbcast_table() -> OptionTable:
 
 def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
     """Read options from words as getopt_long does: `--name=value`, `--name value`, unique beginnings of names, `-N2`,
-    `-N 2`, `-lK1`. Reading ends at `--` or at the first word that is no option."""
+    `-N 2`, `-lK1`. Stop reading at `--` or at the first word that is not an option."""
     options: list[ParsedOption] = []
     unknown: list[tuple[str, str, int]] = []
     index = 0
@@ -134,7 +135,7 @@ def read_options(words: Sequence[str], table: OptionTable) -> ParsedWords:
 
 if TYPE_CHECKING:
     _Read = Tuple[List[ParsedOption], str, int]
-    """The options, a fault or "", and how many words they took."""
+    """The options, a fault or "", and the number of words that were read."""
 
 
 def _read_long(word: str, following: str | None, table: OptionTable) -> _Read:

@@ -1,7 +1,7 @@
-"""Those programs of Slurm that need Python, as a batch script on virtual nodes finds them; srun is in `srun.py`.
+"""Programs of Slurm that need Python, as a batch script on virtual nodes finds them; srun is in `srun.py`.
 
-`scontrol` answers what scripts ask it. `sbcast` copies once, since all virtual nodes see the same files. As Slurm's
-does, it makes a new file, and never writes to one that somebody else may have made.
+`scontrol` answers the queries that scripts make. `sbcast` copies once, because all virtual nodes see the same files.
+Like Slurm's sbcast, it creates a new file, and never writes to a file that another user may have created.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(run_dir: str, words: Sequence[str]) -> int:
-    """Run the program that the first of the `words` names. Return its exit code."""
+    """Run the program that the first word of `words` names. Return its exit code."""
     if words[0] == "scontrol":
         return scontrol(words[1:])
     if words[0] == "sbcast":
@@ -30,8 +30,8 @@ def main(run_dir: str, words: Sequence[str]) -> int:
 
 
 def scontrol(words: Sequence[str]) -> int:
-    """Answer `show hostnames`, `show hostlist` and `show job`; report anything else as an error. Return the exit
-    code."""
+    """Answer `show hostnames`, `show hostlist` and `show job`, and report any other command as an error. Return the
+    exit code."""
     plain = [word for word in words if not word.startswith("-")]
     what = plain[1].lower() if len(plain) > 1 else ""
     try:
@@ -90,7 +90,7 @@ def sbcast(words: Sequence[str]) -> int:
 
 
 def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[str, str]]]:
-    """Return the file names, the options, and the words that are neither, each with the reason. Options may follow
+    """Return the file names, the options, and the words that are neither, each with the reason. Options may follow file
     names."""
     names: list[str] = []
     said: set[str] = set()
@@ -105,9 +105,10 @@ def _parse_words(words: Sequence[str]) -> tuple[list[str], set[str], list[tuple[
 
 
 def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
-    """Copy `source` to `target`. A target that exists is replaced by a new file of its name if it is this user's own
-    file, or with `force`: in a directory with the sticky bit, nobody can replace the file of another user. A directory
-    is never a target: it may belong to another user who has taken the name. Raises OSError."""
+    """Copy `source` to `target`. Replace an existing target by a new file of the same name if it is this user's own
+    file, or if `force` is set. In a directory with the sticky bit, no user can replace the file of another user. A
+    directory is never accepted as the target, because another user may have created it under that name. Raise OSError.
+    """
     try:
         _make(target, source, preserve)
     except FileExistsError:
@@ -123,7 +124,8 @@ def _copy(source: str, target: str, force: bool, preserve: bool) -> None:
 
 
 def _make(path: str, source: str, preserve: bool) -> None:
-    """Make a new file at `path`, whole or not at all. Raises OSError; FileExistsError for what is there already."""
+    """Create a new file at `path` with the content of `source`, completely or not at all. Raise OSError; raise
+    FileExistsError if `path` exists already."""
     import shutil
 
     with open(source, "rb") as file:
@@ -132,7 +134,7 @@ def _make(path: str, source: str, preserve: bool) -> None:
             try:
                 shutil.copyfileobj(file, copy)
                 copy.flush()
-                os.fchmod(copy.fileno(), status.st_mode & 0o755)  # the copy may lie where other users have access
+                os.fchmod(copy.fileno(), status.st_mode & 0o755)  # the copy may be where other users have access
                 if preserve:
                     os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             except BaseException:

@@ -1,8 +1,9 @@
-"""Which rank or step made a batch script fail; and which steps failed, although the script went on after them.
+"""The failures of a batch script: the rank or step that made the script fail, and the steps that failed although the
+script continued after them.
 
-What the real srun says are texts of Slurm's src/srun/libsrun and src/api/step_launch.c, 20.11 to 26.05: srun reports
-for each task that did not end with 0 how it ended, in the order of their ends, and ends the step of the first one
-("Terminating StepId=7.0").
+The texts of the real srun are those of Slurm's src/srun/libsrun and src/api/step_launch.c, 20.11 to 26.05. For each
+task that did not end with code 0, srun reports how it ended, in the order in which the tasks end. srun terminates the
+step of the first such task ("Terminating StepId=7.0").
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LOG_TAIL_BYTES = 64 << 10
-"""Bytes at the end of a script's log in which srun tells of its last step."""
+"""The number of bytes at the end of a script's log that are searched for srun's reports on its last step."""
 
 _STEP = "failed-step"
 _STOP_CODES = (130, 137, 143)
-"""A script that ends its own step by a signal does so on purpose."""
+"""Exit codes of tasks that a signal stopped. A script that ends its own step by a signal does so on purpose."""
 _TASK = re.compile(r"(?:\S+: )?srun: error: (\S+): tasks? ([0-9]{1,9})[-,0-9]*: (.+)$")
 _CODE = re.compile(r"Exited with exit code ([0-9]{1,9})$")
 _ENDS = re.compile(r"(?:\S+: )?srun: (?:launch/slurm: _?\w+: )?Terminating (?:StepId=|job step )\S+$")
 
 
 class EndedTask(NamedTuple):
-    """The lowest of the tasks that ended in the same way on a node. `code`: its exit code, 128+N for signal N."""
+    """The lowest-numbered of the tasks that ended in the same way on a node. `code` is its exit code, 128+N for signal
+    N."""
 
     task: int
     host: str
@@ -48,8 +50,8 @@ class EndedTask(NamedTuple):
 
 
 def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure:
-    """Return the first failure of a script that ended with `code`: that of its last step, if that step is why it
-    failed."""
+    """Return the first failure of a script that ended with `code`: the failure of its last step if that step is the
+    cause, otherwise that of the script itself."""
     failure = last_failure(paths) or _worst_exception(plan, paths, host, code, ended, oom)
     failure = failure or _first_task_failure(plan, paths, code, ended, oom)
     if failure is not None:
@@ -63,9 +65,9 @@ def batch_failure(plan: Plan, paths: RunPaths, host: str, code: int, ended: floa
 
 
 def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: float, oom: bool) -> Failure | None:
-    """Return the first failure according to the exceptions that ranks have left, for a script without a record of its
-    steps. The code of an uncaught exception is 1; the script's may be that of the ranks that srun ended because of it.
-    """
+    """Return the first failure according to the exceptions that ranks have recorded, for a script without records of
+    its steps. The exit code of an uncaught exception is 1. The script's exit code may instead be that of the ranks that
+    srun terminated because of the exception."""
     names = _node_names(plan)
     nodes = {rank.rank: node.node_rank for node in plan.nodes for rank in node.ranks}
     own = code if code < 128 else 1
@@ -78,7 +80,8 @@ def _worst_exception(plan: Plan, paths: RunPaths, host: str, code: int, ended: f
 
 
 def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oom: bool) -> Failure | None:
-    """Return the failure that the real srun reports of the script's last step, whose tasks left no exceptions."""
+    """Return the failure that the real srun reports for the script's last step, whose tasks have recorded no
+    exceptions; None if srun reports none."""
     task = first_failed_task(_last_lines(plan, paths), code)
     if task is None:
         return None
@@ -89,7 +92,8 @@ def _first_task_failure(plan: Plan, paths: RunPaths, code: int, ended: float, oo
 
 
 def _last_lines(plan: Plan, paths: RunPaths) -> list[str]:
-    """Return the end of the script's output, in which the real srun tells of its steps; nothing on virtual nodes."""
+    """Return the last lines of the script's output, in which the real srun reports on its steps; an empty list on
+    virtual nodes."""
     if plan.batch is None or plan.batch.virtual:
         return []
     return read_tail(paths.rank_log(0), _LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
@@ -103,7 +107,7 @@ def _node_names(plan: Plan) -> list[str]:
 
 
 def _nodes_of(nodes: str) -> list[str]:
-    """Return the names in a list of nodes; none for what is no such list."""
+    """Return the names in a list of nodes; an empty list if `nodes` is not such a list."""
     try:
         return expand_hostlist(nodes)
     except ValueError:
@@ -111,7 +115,8 @@ def _nodes_of(nodes: str) -> list[str]:
 
 
 def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
-    """Return each rank that has left an exception, with that exception; none where the directory cannot be read."""
+    """Return each rank that has recorded an exception, with that exception; an empty list if the directory cannot be
+    read."""
     found = []
     try:
         names = os.listdir(paths.errors_dir)
@@ -126,8 +131,8 @@ def _rank_errors(paths: RunPaths) -> list[tuple[int, dict[str, Any]]]:
 
 
 def script_warnings(plan: Plan, paths: RunPaths) -> Iterator[RunWarning]:
-    """Warnings of the steps that failed and after which the script went on; then of the exceptions of tasks that no
-    step reported."""
+    """Yield a warning for each step that failed and after which the script continued, then for the exceptions and the
+    failed tasks that no step reported."""
     told: set[int | None] = set()
     for step in read_steps(paths):
         if not step.get("code") or step.get("stopped"):
@@ -153,7 +158,7 @@ def _step_warning(step: dict[str, Any]) -> RunWarning:
 
 
 def first_failed_task(lines: Sequence[str], code: int) -> EndedTask | None:
-    """Return the first task of the step that gave a script its exit code; None where the lines do not report that
+    """Return the first failed task of the step that gave a script its exit code; None if the lines do not report that
     step."""
     ends = [index for index, line in enumerate(lines) if _ENDS.match(line)]
     told = [(index, task) for index, line in enumerate(lines) for task in (_task(line),) if task]
@@ -180,6 +185,7 @@ def _task(line: str) -> EndedTask | None:
 
 
 def _code_of_signal(words: str) -> int:
-    """Return the exit code for a signal in the words of strsignal: "Killed", "Segmentation fault (core dumped)"."""
+    """Return the exit code of the signal that `words` describes in the form of strsignal, such as "Killed" or
+    "Segmentation fault (core dumped)"; 0 if there is no such signal."""
     words = words.replace(" (core dumped)", "")
     return next((128 + number for number in signal.valid_signals() if signal.strsignal(number) == words), 0)

@@ -1,4 +1,5 @@
-"""`srun` inside a batch script on virtual nodes: starts a step's tasks here, as the real srun would on its nodes."""
+"""`srun` inside a batch script on virtual nodes: starts the tasks of a step on this machine, as the real srun would on
+its nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _VERSION = "slurm 22.05.8 (worldsize, on virtual nodes)"
 
 
 def srun(paths: RunPaths, words: Sequence[str]) -> int:
-    """Run a step as srun does. Return srun's exit code."""
+    """Run a step as srun does. Return the exit code of srun."""
     try:
         asked = parse_srun_words(words, os.environ)
         if {"help", "usage", "version"} & set(asked.given):
@@ -48,7 +49,7 @@ def srun(paths: RunPaths, words: Sequence[str]) -> int:
 def _run_step(paths: RunPaths, asked: SrunOptions) -> int:
     plan = read_masked_plan(paths)
     assert plan.batch is not None
-    umask = os.umask(plan.umask)  # the script's umask, which the tasks and their own files get
+    umask = os.umask(plan.umask)  # the script's umask, which the tasks and their own files use
     allocation = Allocation(plan.batch.hosts, plan.batch.cpus)
     size = _size(asked, allocation)
     board = StepRegistry(paths)
@@ -99,7 +100,7 @@ def _say(paths: RunPaths, text: str) -> None:
 def _allocate_step(
     paths: RunPaths, plan: Plan, asked: SrunOptions, size: StepSize, allocation: Allocation, board: StepRegistry
 ) -> tuple[int, tuple[StepTask, ...]]:
-    """Allocate the step. Return its number, and its tasks, on ranks whose logs nobody else writes. Waits, as srun does,
+    """Allocate the step. Return its number and its tasks, on ranks whose logs no other step writes. Wait, as srun does,
     for CPUs that other steps of the script hold."""
     shares = not asked.flag("overlap") and not asked.flag("overcommit") and not asked.flag("oversubscribe")
     per_task = parse_digits(asked.options.get("cpus-per-task")) or 1
@@ -148,6 +149,6 @@ def _enter_directory(asked: SrunOptions, host: str) -> None:
         try:
             os.chdir(directory)
         except OSError as error:
-            # Real srun goes to /tmp, where everybody may have put a program of the name that is executed next.
+            # Real srun changes to /tmp, where any user may have created a program of the name that is executed next.
             what = "error: %s: worldsize: couldn't chdir to `%s': %s: staying in %s, where Slurm goes to /tmp"
             print_as_srun(what % (host, directory, error.strerror, os.getcwd()))

@@ -1,5 +1,5 @@
-"""The words of an srun on virtual nodes: what they ask to start, and which of them cannot be honoured. Each task
-executes the same words, or with `--multi-prog` those that a file gives it."""
+"""The words of an srun on virtual nodes: what they request, and which of them cannot be honoured. Each task executes
+the same words, or with `--multi-prog` the words that a file lists for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FROM_ENVIRONMENT = {
     "overlap": "SLURM_OVERLAP", "overcommit": "SLURM_OVERCOMMIT", "cpus-per-task": "SRUN_CPUS_PER_TASK",
     "gpus-per-task": "SLURM_GPUS_PER_TASK",
 }  # fmt: skip
-"""Variables from which srun takes options that its words do not give; those that scripts set."""
+"""Variables from which srun takes options that its words do not give. Only those that scripts set are included."""
 
 _HONOURED = frozenset((
     "nodes", "ntasks", "ntasks-per-node", "nodelist", "exclude", "relative", "distribution", "chdir", "export", "label",
@@ -33,16 +33,18 @@ _REFUSED = {
     "bcast": "programs are not copied: every virtual node sees the same files",
 }
 _LARGEST = 16 << 20
-"""The most bytes of a file of programs."""
+"""The maximum size of a file of programs, in bytes."""
 
 _PMI = ("pmix", "pmi2", "pmi1", "openmpi")
 
 
 class SrunOptions(NamedTuple):
-    """options   srun's own by long name, the environment's included
-    given     the options of its words alone: they decide how many tasks there are
+    """The parsed words of an srun.
+
+    options   srun's own options by long name, including those of the environment
+    given     the options of the words alone, which decide the number of tasks
     program   the words to execute
-    remarks   what is not honoured, as text for users; each with a name under which it is printed once
+    remarks   what is not honoured, as text for users, each by a name under which it is printed once
     """
 
     options: Mapping[str, str | None]
@@ -55,7 +57,7 @@ class SrunOptions(NamedTuple):
 
 
 class SrunError(Exception):
-    """An error of srun: its `text`, in srun's manner, and its exit `code`."""
+    """An error of srun: its `text`, in srun's format, and its exit `code`."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -64,7 +66,8 @@ class SrunError(Exception):
 
 
 def parse_srun_words(words: Sequence[str], environ: Mapping[str, str]) -> SrunOptions:
-    """Parse the words of an srun. Raises SrunError for what srun would refuse, and for what virtual nodes cannot do."""
+    """Parse the words of an srun. Raise SrunError for words that srun would refuse, and for requests that virtual nodes
+    cannot fulfil."""
     read = read_options(words, srun_table())
     for word, fault, _ in read.unknown:
         text = {NO_OPTION: "unrecognized option '%s'", "has no value": "option '%s' requires an argument"}
@@ -95,8 +98,8 @@ def _remarks(said: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: int) -> tuple[str, ...]:
-    """Return the words that a task executes. `programs`: those of the file that is the only word; None: every task
-    executes the words themselves. Raises SrunError for a task that the file leaves out."""
+    """Return the words that a task executes. `programs` are those of the file that `words` names; None: every task
+    executes `words` themselves. Raise SrunError if the file has no program for the task, or an invalid one."""
     if programs is None:
         return words
     numbers = next((numbers for numbers in programs if _has_task(numbers, task)), "*")
@@ -112,8 +115,8 @@ def task_argv(words: tuple[str, ...], programs: Mapping[str, str] | None, task: 
 
 
 def read_programs(asked: SrunOptions) -> Mapping[str, str] | None:
-    """Return the programs of a step with `--multi-prog`, by the numbers of their tasks; None without it. Raises
-    SrunError for a file that cannot be read."""
+    """Return the programs of a step with `--multi-prog`, by the numbers of their tasks; None without that option. Raise
+    SrunError if the file cannot be read."""
     if not asked.flag("multi-prog"):
         return None
     name = asked.program[0]

@@ -1,7 +1,8 @@
-"""Runs a step: starts its tasks, watches them, ends them together, and finds out which one failed first.
+"""The execution of a step: starts its tasks, watches them, terminates them together, and determines which task failed
+first.
 
-It does on one machine what the real srun does with its tasks: a task that fails ends the others when the step is to be
-killed on bad exits, signals reach all of them, and nothing that a task started is left behind.
+It does on one machine what the real srun does with its tasks. A failed task terminates the others if the step has
+`--kill-on-bad-exit`. Signals reach all tasks, and no process that a task started remains.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
 
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 _MISSING = 2
-"""What srun exits with for a program that a node does not have."""
+"""The exit code of srun for a program that does not exist on a node."""
 
 
 class StepRun:
-    """The run of a step. `run()` returns srun's exit code; `failure` is the first failure of its tasks, if any;
-    `stopped`: a signal told the step to end. `argv`: the words of each task."""
+    """The execution of a step. `run()` returns the exit code of srun. `failure` is the first failure of its tasks, if
+    any. `stopped` is whether a signal requested the end of the step. `argv` contains the words of each task."""
 
     def __init__(
         self, step: Step, paths: RunPaths, allocation: Allocation, grace: float, argv: Sequence[tuple[str, ...]]
@@ -67,7 +68,7 @@ class StepRun:
         processes.become_subreaper()
         signals = SignalPipe()
         self._selector.register(signals, selectors.EVENT_READ, lambda: self._handle_signals(signals.take()))
-        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are there to receive them
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until all tasks are running and can receive them
         for number in _FORWARDED:
             signal.signal(number, self._forward_signal)
         self._end = step_end(self._step.srun, self._grace, time.monotonic())
@@ -151,7 +152,7 @@ class StepRun:
         return failure
 
     def _record_earlier_error(self, task: StepTask, code: int, ended: float) -> None:
-        """Record what a task that was told to end had raised before."""
+        """Record the exception that a task raised before it was requested to stop."""
         error = read_error(self._paths, task.rank)
         if error is None:
             return
@@ -165,7 +166,8 @@ class StepRun:
         return self._allocation.hosts.index(task.host)
 
     def _stop(self, code: int, why: str) -> None:
-        """Send TERM to all tasks, and KILL after the grace."""
+        """Request the end of the step: send TERM to all tasks now, and KILL after the grace period. Does nothing after
+        the first request."""
         if not self._end.request(code, time.monotonic()):
             return
         self._stopped_at = time.time()
@@ -186,8 +188,8 @@ class StepRun:
             processes.signal_process(pid, number)
 
     def _terminate_leftovers(self) -> bool:
-        """Tell what is left of tasks that have ended to end; what is left is ended when the step is. Return whether
-        there is something."""
+        """Send TERM to the remaining processes of tasks that have ended. They are terminated when the step ends. Return
+        whether any processes remain."""
         left = processes.children()
         if left and self._end.request_end_of_leftovers(time.monotonic()):
             for pid in left:
@@ -207,7 +209,7 @@ class StepRun:
 
 
 def print_as_srun(text: str) -> None:
-    """Print on srun's standard error, in its manner; what cannot be written there is dropped."""
+    """Print `text` on srun's standard error, in srun's format. Drop it if standard error cannot be written."""
     try:
         sys.stderr.write(f"srun: {text}\n")
         sys.stderr.flush()
@@ -216,17 +218,17 @@ def print_as_srun(text: str) -> None:
 
 
 def _spawn_task(argv: tuple[str, ...], environment: Mapping[str, str], streams: TaskStreams, umask: int) -> int:
-    """Start a task, which finds its pid in SLURM_TASK_PID, leads a session of its own and has the `umask`. Return its
-    pid.
+    """Start a task and return its pid. The task finds its pid in SLURM_TASK_PID, leads its own session and has the
+    given `umask`.
 
-    Raises OSError where it cannot be started.
+    Raise OSError if it cannot be started.
     """
     program = processes.find_program(argv[0], environment)
     reading, writing = os.pipe()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     with open(reading, "rb") as pipe:
         try:
-            pid = os.fork()  # not posix_spawn: only the forked process knows its number before it executes the program
+            pid = os.fork()  # not posix_spawn: only a forked process knows its pid before it executes the program
             if pid == 0:
                 _execute(program, argv, environment, streams, umask, writing)
         finally:
@@ -247,8 +249,8 @@ def _execute(
     umask: int,
     failed: int,
 ) -> NoReturn:
-    """Turn this process into the task. `failed`: the descriptor for the number of an error; it is closed once the
-    program is executed."""
+    """Replace this process by the task. `failed` is the descriptor to which the number of an error is written; it is
+    closed when the program is executed."""
     try:
         os.setsid()
         os.umask(umask)

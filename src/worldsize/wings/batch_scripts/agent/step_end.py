@@ -1,6 +1,6 @@
-"""When the tasks of a step are ended, and which code srun ends with.
+"""The end of a step: when its tasks are terminated, and the exit code of srun.
 
-Pure: methods take the time, in seconds of one monotonic clock.
+Pure: methods receive the time, in seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from worldsize.wings.batch_scripts.agent.srun_options import SrunOptions
 
 _BUSY = 0.02
 _LONGEST_PAUSE = 3600.0
-"""Seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
+"""The maximum pause in seconds. A selector waits for at most 24 days, and a step may have a longer time limit."""
 
 _KILLED, _TERMINATED = 128 + signal.SIGKILL, 128 + signal.SIGTERM
 
 
 def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
-    """Return the end of a step of an srun with these options, all of whose tasks start at `now`."""
+    """Return the end of the step of an srun with these options. All of its tasks start at `now`."""
     wait = float(parse_digits(srun.options.get("wait")) or 0)
     return StepEnd(grace, wait, known_limit_seconds(srun.given.get("time")), srun.flag("kill-on-bad-exit"), now)
 
@@ -30,9 +30,9 @@ def step_end(srun: SrunOptions, grace: float, now: float) -> StepEnd:
 class StepEnd:
     """The end of one step, all of whose tasks start at `now`.
 
-    Times are seconds: the `grace` between TERM and KILL, how long the other tasks may `wait` once the first has ended
-    (0: for ever), the time `limit`. `kill_on_failure`: a task that fails ends the others. `code`: what the step was
-    first requested to end with; None before that.
+    All times are in seconds. `grace` is the time between TERM and KILL. `wait` is how long the other tasks may run once
+    the first has ended (0: for ever). `limit` is the time limit. `kill_on_failure` is whether a failed task terminates
+    the others. `code` is the exit code of the first request to end the step; None before that.
     """
 
     def __init__(self, grace: float, wait: float, limit: float | None, kill_on_failure: bool, now: float) -> None:
@@ -47,12 +47,12 @@ class StepEnd:
         self._termination = Termination()
 
     def record_unstarted(self, code: int) -> None:
-        """Record that a task could not be started; `code`: what srun ends with for it."""
+        """Record that a task could not be started. `code` is the exit code of srun for it."""
         self._codes.append(code)
 
     def record_ended(self, code: int, failure: Failure | None, now: float) -> None:
-        """Record that a task has ended, with `failure` where `code` is not 0. After `request` it does not count: the
-        task was ended."""
+        """Record that a task has ended, with its `failure` if `code` is not 0. An end after `request` does not count,
+        because the step has terminated the task."""
         if self.code is not None:
             return
         self._codes.append(code)
@@ -62,7 +62,8 @@ class StepEnd:
             self._due = now + self._wait
 
     def request(self, code: int, now: float) -> bool:
-        """Ask for the end of the step, with `code`. Whether it is the first request, so that TERM is to be sent now."""
+        """Request the end of the step with exit code `code`. Return whether this is the first request, so that TERM
+        must be sent now."""
         if self.code is not None:
             return False
         self.code = code
@@ -70,33 +71,33 @@ class StepEnd:
         return True
 
     def request_kill(self, now: float) -> None:
-        """Ask for KILL now, without any further grace."""
+        """Request KILL now, without a further grace period."""
         self._termination.request(now, 0.0)
 
     def request_end_of_leftovers(self, now: float) -> bool:
-        """Ask for the end of what the tasks have left, with a short grace, or what is left of the step's. Whether TERM
-        is to be sent to it now."""
+        """Request the end of the processes that ended tasks have left, with a short grace period at most. Return
+        whether TERM must be sent to them now; False if an end was requested before."""
         if self._termination.kill_at is not None:
             return False
         self._termination.request(now, min(self._grace, LEFTOVER_GRACE))
         return True
 
     def code_due(self, now: float) -> int | None:
-        """Return the code to end the step with, once a task's failure or end is a reason to end the others; else
-        None."""
+        """Return the exit code to end the step with, if the failure or the end of a task is now a reason to terminate
+        the others; otherwise None."""
         is_due = self._due is not None and now >= self._due
         return _KILLED if is_due or self._first_failure.overdue(now) is not None else None
 
     def code_of_time_limit(self, now: float) -> int | None:
-        """Return the code to end the step with, once its time limit is over; else None."""
+        """Return the exit code to end the step with, if its time limit has passed; otherwise None."""
         return _TERMINATED if self._time_limit is not None and now >= self._time_limit else None
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether everything that is left is to be killed."""
+        """Return whether all remaining processes must be killed now."""
         return self._termination.is_overdue(now)
 
     def pause(self, now: float, has_tasks: bool) -> float | None:
-        """Seconds until something is due by the clock; None where nothing is."""
+        """Return the number of seconds until the next time-based action is due; None if there is none."""
         if self._termination.kill_at is not None or not has_tasks:
             return _BUSY
         dues = (self._due, self._first_failure.decide_at, self._time_limit)
@@ -104,7 +105,8 @@ class StepEnd:
         return max(0.0, min(*moments, now + _LONGEST_PAUSE) - now) if moments else None
 
     def exit_code(self) -> int:
-        """srun's exit code: the highest of the tasks', or `code` where none had failed before it was requested."""
+        """Return the exit code of srun: the highest of the tasks', or `code` if no task had failed before the end was
+        requested."""
         if self.code is not None and not any(self._codes):
             return self.code
         return max(self._codes, default=0)

@@ -1,4 +1,4 @@
-"""The records of a batch script's steps: one small file each, and which running step holds which ranks and CPUs."""
+"""The records of a batch script's steps, one small file each, and the ranks and CPUs that each running step holds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class RunningStep(NamedTuple):
-    """A running step: its srun (pid, and when that started), the ranks whose logs its tasks write, CPUs by node. Nodes
-    are texts, as names are in JSON."""
+    """A running step: the pid and the start time of its srun, the ranks whose logs its tasks write, and its CPUs by
+    node. Node numbers are strings, as keys are in JSON."""
 
     pid: int
     started: int | None
@@ -35,7 +35,7 @@ def step_file(paths: RunPaths, step: int) -> str:
 
 
 def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
-    """Return every step's record, in order; none where the directory cannot be read."""
+    """Return the record of every step, in order; an empty list if the directory cannot be read."""
     try:
         names = sorted(name for name in os.listdir(paths.steps_dir) if name.startswith("step-"))
     except OSError:
@@ -44,8 +44,8 @@ def read_steps(paths: RunPaths) -> list[dict[str, Any]]:
 
 
 def last_failure(paths: RunPaths) -> Failure | None:
-    """Return the failure of the last step that ended, if it failed: an earlier failure, after which the script went on,
-    is not why it ended."""
+    """Return the failure of the last step that ended; None if that step did not fail. An earlier failure, after which
+    the script continued, is not the reason for the script's end."""
     ended = [step for step in read_steps(paths) if isinstance(step.get("ended"), float)]
     if not ended:
         return None
@@ -57,7 +57,7 @@ def last_failure(paths: RunPaths) -> Failure | None:
 
 
 class StepRegistry:
-    """The steps that are running. Its methods are to be called inside `lock`."""
+    """The steps that are running, and their records. Call its methods while holding `lock`."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
@@ -74,7 +74,7 @@ class StepRegistry:
             os.close(lock)
 
     def running_steps(self) -> list[RunningStep]:
-        """Return the steps whose sruns are alive; none where the file cannot be read."""
+        """Return the steps whose srun process is alive; an empty list if the file cannot be read."""
         try:
             rows = [RunningStep(*row) for row in json.loads(read_file(self._file))]
         except (OSError, ValueError):
@@ -93,7 +93,7 @@ class StepRegistry:
         return number
 
     def claim_notice(self, name: str) -> bool:
-        """Claim the notice of this name. Return whether nobody in this run has claimed it before."""
+        """Claim the notice of this name. Return whether no step of this run has claimed it before."""
         mark = os.path.join(self._paths.steps_dir, "said-" + "".join(c if c.isalnum() else "-" for c in name))
         try:
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

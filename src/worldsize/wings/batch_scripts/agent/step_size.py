@@ -1,4 +1,5 @@
-"""How many tasks an srun starts, and on which nodes of its allocation: by srun's own rules, as Slurm 22.05 shows them.
+"""The number of tasks that an srun starts, and the nodes of its allocation that they run on. The rules are srun's own,
+as Slurm 22.05 shows them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,7 +14,7 @@ from worldsize.common.numbers import parse_digits
 from worldsize.plan.hostlist import expand_hostlist
 
 MAX_STEP_TASKS = 1_000_000
-"""The most tasks of one step."""
+"""The maximum number of tasks of one step."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
 
 class Allocation(NamedTuple):
-    """The nodes that a batch script was given, and the CPUs of each."""
+    """The nodes that a batch script was given, and the number of CPUs of each."""
 
     hosts: tuple[str, ...]
     cpus: int
 
 
 class StepSize(NamedTuple):
-    """nodes: indexes of hosts of the allocation; tasks: how many on each of them; warnings: as srun words them."""
+    """The size of a step. `nodes` are indexes of hosts of the allocation, `tasks` the number of tasks on each of them,
+    and `warnings` those that srun prints, in its words."""
 
     nodes: tuple[int, ...]
     tasks: tuple[int, ...]
@@ -40,7 +42,8 @@ class StepSize(NamedTuple):
 
 
 class StepCount(NamedTuple):
-    """How many nodes and tasks, but not which nodes; per_node: tasks of each node, None where they are shared out."""
+    """The number of nodes and tasks of a step, without the choice of nodes. `per_node` is the number of tasks of each
+    node; None if the tasks are shared out."""
 
     nodes: int
     tasks: int
@@ -49,9 +52,10 @@ class StepCount(NamedTuple):
 
 
 def step_size(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepSize:
-    """`options` are srun's own by long names; what they leave open is taken from the batch script's environment.
+    """Return the size of a step. `options` are srun's own by long names. Options that are missing are taken from the
+    batch script's environment.
 
-    Raises ValueError, in srun's words, for what srun refuses.
+    Raise ValueError, in srun's words, for options that srun refuses.
     """
     count = step_count(options, environ, allocation)
     chosen = _choose_nodes(options, count.nodes, allocation)
@@ -59,8 +63,8 @@ def step_size(options: Options, environ: Mapping[str, str], allocation: Allocati
 
 
 def step_count(options: Options, environ: Mapping[str, str], allocation: Allocation) -> StepCount:
-    """Return the numbers of `step_size` alone, in a time that does not depend on how large they are. Raises ValueError
-    as `step_size` does."""
+    """Return only the numbers of nodes and tasks of `step_size`, in a time that does not depend on how large they are.
+    Raise ValueError as `step_size` does."""
     warnings: list[str] = []
     inherited = environ.get("SLURM_NTASKS") or environ.get("SLURM_NPROCS") or None
     tasks = _parse_number(options.get("ntasks") or inherited, "ntasks")
@@ -111,8 +115,9 @@ def _expand_names(text: str | None) -> list[str]:
 
 
 def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple[int, ...]:
-    """Return the indexes of the nodes: those that are named first, then the others in their order; `relative` leaves
-    out the first ones."""
+    """Return the indexes of the nodes, sorted. The nodes that `nodelist` names are chosen first, then the others in
+    their order. `relative` leaves out the first nodes, and `exclude` those that it names. Raise ValueError if there are
+    not enough nodes, or for an invalid option."""
     hosts = allocation.hosts
     wanted = dict.fromkeys(_expand_names(options.get("nodelist")))
     unwanted, there = set(_expand_names(options.get("exclude"))), set(hosts)
@@ -133,7 +138,8 @@ def _choose_nodes(options: Options, nodes: int, allocation: Allocation) -> tuple
 
 
 def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple[int, ...]:
-    """Return the number of tasks of each node: as many as it may have, or equal shares as far as that is possible."""
+    """Return the number of tasks of each node: up to `per_node` tasks on each node in order, or shares that are as
+    equal as possible."""
     if per_node is not None and tasks <= nodes * per_node:
         return tuple(min(per_node, max(0, tasks - index * per_node)) for index in range(nodes))
     share, left = divmod(tasks, nodes)
@@ -141,7 +147,8 @@ def tasks_per_node(tasks: int, nodes: int, per_node: int | None = None) -> tuple
 
 
 def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
-    """For each task its place in `size.nodes`. `distribution` is srun's: block, cyclic or plane=N (its first part)."""
+    """Return the index in `size.nodes` of the node of each task. `distribution` is srun's: block, cyclic or plane=N
+    (only its first part is used)."""
     kind = (distribution or "block").split(":")[0].split(",")[0].strip().lower()
     width = 1 if kind == "cyclic" else max(size.tasks)
     if kind.startswith("plane="):
@@ -156,6 +163,6 @@ def task_node_indexes(size: StepSize, distribution: str | None) -> list[int]:
 
 
 def format_counts(counts: Sequence[int]) -> str:
-    """`2(x3),1` for 2, 2, 2, 1: as Slurm writes a number for each node."""
+    """Format a number for each node as Slurm does: `2(x3),1` for 2, 2, 2, 1."""
     runs = [(count, len(list(equal))) for count, equal in groupby(counts)]
     return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)

@@ -13,7 +13,8 @@ from worldsize.wings.batch_scripts.agent.step_size import Allocation, StepSize, 
 
 
 class StepTask(NamedTuple):
-    """`place` is its node's among the step's; `rank` the one of the run whose log it writes."""
+    """A task of a step. `place` is the index of its node among the nodes of the step. `rank` is the rank of the run
+    whose log it writes."""
 
     number: int
     local: int
@@ -23,7 +24,7 @@ class StepTask(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is started: `tasks` in their order, on `hosts`, with srun's `umask`."""
+    """A step to start: its `tasks` in their order, on `hosts`, with srun's `umask`."""
 
     number: int
     srun: SrunOptions
@@ -34,7 +35,8 @@ class Step(NamedTuple):
 
 
 def exported_environment(asked: SrunOptions, environ: Mapping[str, str]) -> dict[str, str]:
-    """What `--export` lets through: everything, or Slurm's and our own variables and those that it names."""
+    """Return the variables that `--export` passes to the tasks: all of them, or those of Slurm and worldsize and those
+    that the option names."""
     parts = (asked.options.get("export") or "ALL").split(",")
     given = dict(part.split("=", 1) for part in parts if "=" in part)
     named = {name: environ[name] for name in parts if name in environ}
@@ -88,7 +90,8 @@ def task_environment(
 
 
 def _cpus(step: Step, task: StepTask, allocation: Allocation) -> int:
-    """Return all that the script was given of the node, or with --exact no more than the step's tasks need."""
+    """Return the number of CPUs of the task's node: all that the script was given, or with `--exact` only as many as
+    the step's tasks need there."""
     each = parse_digits(step.srun.options.get("cpus-per-task") or "1")
     return each * step.size.tasks[task.place] if each and step.srun.flag("exact") else allocation.cpus
 
@@ -102,7 +105,8 @@ def _cores() -> int:
 
 
 def _devices(step: Step, task: StepTask, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the node's GPUs, or fewer where the step asks for fewer; of its own for each task with --gpus-per-task."""
+    """Return the variables that name the task's GPUs: those of the node, or fewer if the step requests fewer. With
+    `--gpus-per-task` each task has its own GPUs."""
     visible = [device for device in base.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     per_task = _count(step.srun.options.get("gpus-per-task"))
     said = step.srun.given

@@ -1,8 +1,8 @@
-"""Where the output of a step's tasks goes, and what they read.
+"""The standard streams of a step's tasks: where their output goes, and what they read.
 
-What would go into the batch script's own output goes into the log of the task's rank instead, without a pipe in
-between. What goes into a file (`srun … >file`, `--output`) is passed on line by line, and kept in that log too; what
-goes to another program (`$(srun …)`, `srun … | tee`) is its to keep.
+Output that would go into the batch script's own output goes into the log of the task's rank instead, without a pipe in
+between. Output that goes into a file (`srun … >file`, `--output`) is passed on line by line, and is kept in that log
+too. Output that goes to another program (`$(srun …)`, `srun … | tee`) is passed on and not kept in the log.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from worldsize.wings.batch_scripts.agent.task_environment import Step, StepTask
 
 _FIELD = re.compile(r"%([0-9]*)([AaJjNnstux%])")
 _WIDEST = 10
-"""The most digits to which srun pads a number."""
+"""The maximum number of digits to which srun pads a number."""
 
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
 
 
 class OutputFiles:
-    """Files that several tasks may share, each opened once. They are the user's, and made with the user's `umask`."""
+    """Files that several tasks may share, each opened once. They belong to the user and are created with the user's
+    `umask`."""
 
     def __init__(self, append: bool, umask: int) -> None:
         self._umask = umask
@@ -37,7 +38,8 @@ class OutputFiles:
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int:
-        """Open a file, or return its descriptor if it is open. Another user's link is not followed. Raises OSError."""
+        """Open a file, or return its descriptor if it is open already. A link of another user is not followed. Raise
+        OSError."""
         if path not in self._open:
             with Umask(self._umask):
                 self._open[path] = self._open_file(path)
@@ -53,7 +55,7 @@ class OutputFiles:
 
 
 def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str]) -> str:
-    """`log-%j-%3t.out` with its fields filled in, as srun fills them."""
+    """Return a file name such as `log-%j-%3t.out` with its fields filled in, as srun does."""
     job = environ.get("SLURM_JOB_ID", "0")
     values = {
         "A": environ.get("SLURM_ARRAY_JOB_ID", job), "a": environ.get("SLURM_ARRAY_TASK_ID", "4294967294"),
@@ -72,10 +74,11 @@ def file_name(pattern: str, step: Step, task: StepTask, environ: dict[str, str])
 
 
 def output_target(step: Step, task: StepTask, name: str, own: int, files: OutputFiles, to_log: bool) -> int | None:
-    """Return the descriptor to which one stream of a task goes besides the rank's log; None: to no other.
+    """Return the descriptor to which one stream of a task goes in addition to the rank's log; None if it goes nowhere
+    else.
 
-    `name` is the stream ("output" or "error"), `own` the descriptor of srun's own stream of that name. `to_log`: srun's
-    own stream is the batch script's, which the rank's log stands in for. Raises OSError.
+    `name` is the stream ("output" or "error"), and `own` the descriptor of srun's own stream of that name. `to_log` is
+    whether srun's own stream is the batch script's output, which the rank's log replaces. Raise OSError.
     """
     options = step.srun.options
     pattern = options.get(name)
@@ -90,8 +93,8 @@ def output_target(step: Step, task: StepTask, name: str, own: int, files: Output
 
 
 class OutputRelay:
-    """One stream of one task, read from the pipe `fd` and passed on `to` another descriptor by whole lines, each after
-    the `label`. Owns `fd` and `log`, if any."""
+    """A stream of a task, read from the pipe `fd` and written `to` another descriptor by whole lines, each after the
+    `label`. It owns `fd`, and `log` if there is one."""
 
     def __init__(self, fd: int, log: int | None, to: int | None, label: bytes) -> None:
         self.fd = fd
@@ -101,7 +104,7 @@ class OutputRelay:
         self._rest = b""
 
     def read(self) -> bool:
-        """Pass on what is there; False at the end."""
+        """Read the available data and pass it on. Return False at the end of the stream."""
         data = os.read(self.fd, _CHUNK)
         lines, newline, rest = (self._rest + data).rpartition(b"\n")
         self._rest = rest
@@ -129,12 +132,12 @@ class OutputRelay:
         try:
             write_all(self._to, data)
         except BrokenPipeError:
-            self._to = None  # nobody reads it any more: `srun … | head`
+            self._to = None  # no process reads it any more: `srun … | head`
 
 
 class TaskStreams(NamedTuple):
-    """A task's three streams, as descriptors of this process: to be closed once the task is started. `relays` read what
-    the task writes."""
+    """The three standard streams of a task, as descriptors of this process, which must be closed once the task is
+    started. `relays` read the task's output."""
 
     stdin: int
     stdout: int
@@ -147,8 +150,8 @@ class TaskStreams(NamedTuple):
 
 
 class StreamOpener:
-    """Opens the streams of each task. srun's standard input goes to all tasks or to one of them, or files replace it.
-    Raises OSError."""
+    """The opener of the streams of each task. srun's standard input goes to all tasks or to one of them, or files
+    replace it. Opening may raise OSError."""
 
     def __init__(self, step: Step, paths: RunPaths) -> None:
         self._step = step
@@ -195,7 +198,7 @@ class StreamOpener:
 
 
 def _copy_input() -> str:
-    """Copy all of srun's standard input into a file, which each of several tasks reads from its beginning. Return its
+    """Copy all of srun's standard input into a file, which several tasks can each read from its beginning. Return its
     path."""
     import shutil
     import tempfile
@@ -207,12 +210,12 @@ def _copy_input() -> str:
 
 
 def _is_kept_elsewhere(fd: int) -> bool:
-    """Return whether a descriptor leads to another program, or nowhere."""
+    """Return whether a descriptor leads to another program or device, not to a regular file."""
     return not stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def _is_file(fd: int, path: str) -> bool:
-    """Return whether a descriptor is open on this very file; not if it is closed."""
+    """Return whether a descriptor is open on exactly the file at `path`; False if the descriptor is closed."""
     try:
         mine, other = os.fstat(fd), os.stat(path)
     except OSError:

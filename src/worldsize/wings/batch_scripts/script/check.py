@@ -1,7 +1,7 @@
-"""What a batch script says of its ranks that does not fit its allocation: reported before anything waits for ranks that
-never come. Pure.
+"""Checks of how a batch script starts its ranks against its allocation. They report mismatches before a process waits
+for ranks that never start. Pure.
 
-Only bash can execute a script, so nothing is refused; where a value is not certain, nothing is said.
+Only bash can execute a script, so nothing is refused. If a value is not certain, nothing is reported.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def script_launches(script: BatchScript, asked: AllocationRequest) -> list[Launc
 
 
 def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool = False) -> list[Remark]:
-    """What does not fit, each remark once, in the order of the lines. `share_gpus`: several processes may share a
-    GPU."""
+    """Return what does not fit the allocation, each remark once, in the order of the lines. `share_gpus` is whether
+    several processes may share a GPU."""
     found = script_launches(script, asked)
     if share_gpus:
         asked = asked._replace(gpus=None)
@@ -47,7 +47,8 @@ def check_script(script: BatchScript, asked: AllocationRequest, share_gpus: bool
 
 
 def max_tasks_per_node(found: Sequence[Launch], asked: AllocationRequest) -> int:
-    """Return the most tasks on a node at the same time, as far as the script says: so many ranks get logs."""
+    """Return the maximum number of tasks that run on a node at the same time, as far as the script shows it. This is
+    the number of ranks that get logs."""
     wanted = [-(-launch.tasks // launch.nodes) for launch in found if launch.tasks and launch.nodes]
     return max([*asked.tasks, *wanted])
 
@@ -68,13 +69,14 @@ def _check(launch: Launch, asked: AllocationRequest) -> Iterator[Remark]:
 
 
 def _exported_constant(launch: Launch, name: str) -> ShellVariable | None:
-    """Return the variable that the script itself exports under this name, if its value is known."""
+    """Return the variable that the script itself exports under this name, if its value is known; otherwise None."""
     found = launch.variables.get(name)
     return found if found and found.exported and found.line and found.value is not None else None
 
 
 def _check_world(found: Sequence[Launch]) -> Iterator[Remark]:
-    """Remarks on a WORLD_SIZE that the script exports, where no command that sees it starts so many processes."""
+    """Yield a remark for each WORLD_SIZE that the script exports, if no command that sees it starts that number of
+    processes."""
     seen: dict[ShellVariable, list[Launch]] = {}
     for launch in found:
         variable = _exported_constant(launch, "WORLD_SIZE")
@@ -149,7 +151,7 @@ def _wrong_starts(launch: Launch, nnodes: int, starts: int, asked: AllocationReq
 
 
 def _idle_tasks(script: BatchScript, found: Sequence[Launch], asked: AllocationRequest) -> Iterator[Remark]:
-    """Yield a remark where there are several tasks, and nothing in the script starts more than one process."""
+    """Yield a remark if the allocation has several tasks and nothing in the script starts more than one process."""
     tasks = sum(asked.tasks)
     alone = [launch for launch in found if not launch.by and os.path.basename(launch.program[0]).startswith("python")]
     others = any(word in script.text for word in ("srun", "mpirun", "mpiexec", "torchrun", "torch.distributed", "ssh"))

@@ -1,4 +1,4 @@
-"""The keys of a job file for a Slurm batch script: those options that keys express exactly."""
+"""The keys of a job file for a Slurm batch script: the options that keys express exactly."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _IGNORED_OPTIONS = frozenset(("verbose", "quiet", "parsable"))
 
 
 class ImportedJob(NamedTuple):
-    """The keys of the job file, and the options that none of them says, in the order of the script."""
+    """The keys of the job file (`tree`), and the options that no key expresses (`left`), in the order of the script."""
 
     tree: dict[str, Any]
     left: tuple[SbatchOption, ...]
 
 
 def import_script(script: BatchScript, source: str, path: str | None) -> ImportedJob:
-    """Return the job that does what the script does when it is submitted in the current directory. `path`: the
-    script's, relative to that; None: its text stands in the job file. Raises JobError with the line of a value that is
-    none."""
+    """Return the job that does what the script does when it is submitted in the current directory. `path` is the
+    script's path relative to that directory; None: the job file contains the script's text. Raise JobError, with its
+    line, for an option whose value is invalid."""
     tree: dict[str, Any] = {
         "type": "command",
         "batch_script": _explicit_path(path) if path else script.text,
@@ -52,14 +52,14 @@ def import_script(script: BatchScript, source: str, path: str | None) -> Importe
 
 
 def _explicit_path(path: str) -> str:
-    """Return the path, written so that a job file takes it for nothing else: no script, no address, no user's
-    directory."""
+    """Return the path in a form that a job file cannot read as anything else: not as the text of a script, an address,
+    or a user's home directory."""
     plain = path[:1].isalnum() and not is_remote(path) and not path.startswith("file:")
     return path if path == "." or os.path.isabs(path) or plain else os.path.join(".", path)
 
 
 def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest, own: Job) -> set[str]:
-    """Add to the tree the sizes that the script gives as plain numbers which count as they stand. Return the names of
+    """Add to the tree the sizes that the script gives as plain numbers and that apply unchanged. Return the names of
     those options."""
     said = set()
     if script.value("nodes") == str(size.nodes):
@@ -74,7 +74,8 @@ def _add_size(tree: dict[str, Any], script: BatchScript, size: AllocationRequest
 
 
 def _add_array(tree: dict[str, Any], array: SbatchArray | None, own: Job) -> set[str]:
-    """Add to the tree an array that counts from 0, as runs do. Return the names of its options."""
+    """Add to the tree an array whose indices are 0, 1, 2 …, as those of runs are. Return the names of the options that
+    it replaces."""
     if array is None or array.indices != tuple(range(len(array.indices))):
         return set()
     tree["count"] = own.count

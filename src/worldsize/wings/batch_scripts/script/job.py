@@ -1,7 +1,7 @@
-"""A batch script as a job: what its #SBATCH lines ask for, as keys of any job; and a job's keys as #SBATCH options.
+"""A batch script as a job: the requests of its #SBATCH lines, as keys of any job, and a job's keys as #SBATCH options.
 
-The core asks for it (`ScriptReader` of `jobspec/batch_script.py`): for a script as a job, and for one as
-`batch_script:` of a job file, whose other keys are laid over what it asks for.
+The core calls it (`ScriptReader` of `jobspec/batch_script.py`) for a script that is the job, and for a script that is
+the `batch_script:` of a job file. In the second case, the other keys of the job file override the script's requests.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _LINES = {
     "code": ("chdir",),
     "environment_variables": ("export",),
 }
-"""The options that say the value of a job's key, by which messages find its line."""
+"""The options that give the value of a job's key. Messages find the key's line by them."""
 
 
 def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
-    """Return the job that the script in the file `path` asks for when it is submitted in the directory `cwd`.
+    """Return the job that the script in the file `path` requests when it is submitted in the directory `cwd`.
 
-    `code`: another directory to run in. Raises JobError with file and line for what sbatch would refuse.
+    `code` is another directory to run in. Raise JobError, with file and line, for a script that sbatch would refuse.
     """
     source = printable_path(path)
     script, warnings = read_script(path)
@@ -57,15 +57,15 @@ def load_script(path: str, cwd: str, code: str | None = None) -> LoadedJob:
 
 
 def script_job_name(path: str) -> str:
-    """Return the name that sbatch gives a job whose script, in this file, says none."""
+    """Return the name that sbatch gives a job if its script, in this file, names none."""
     return os.path.basename(printable_path(path))
 
 
 def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[str, ...]]:
-    """Return the script in the file `path` (or `text`, by this name), and warnings of lines that do not do what they
-    look like.
+    """Return the script in the file `path` (or the script `text` under this name), and warnings of lines that do not do
+    what they appear to do.
 
-    Raises JobError with file and line for what sbatch would refuse.
+    Raise JobError, with file and line, for a script that sbatch would refuse.
     """
     source = printable_path(path)
     if text is None:
@@ -79,24 +79,24 @@ def read_script(path: str, text: str | None = None) -> tuple[BatchScript, tuple[
 
 
 def script_text(path: str) -> str:
-    """Return the text of a script in a regular file, and in no other kind of file. Raises OSError."""
+    """Return the text of the script at `path`, which must be a regular file. Raise OSError."""
     return read_file(path, MAX_BYTES + 1).decode("utf-8", "surrogateescape")
 
 
 def script_of_job(job: Job) -> BatchScript:
-    """Return the script of a job that has one, read again."""
+    """Parse the script of a job again and return it. The job must have a script."""
     assert job.batch_script is not None
     return parse_script(job.batch_script, script_origin(job))
 
 
 def script_origin(job: Job) -> str:
-    """Where the lines of a job's script are counted, for messages."""
+    """Return the name of the file in which the lines of a job's script are counted, for messages."""
     return job.batch_source or job.source
 
 
 def effective_script(job: Job) -> BatchScript:
-    """Return the script of a job that has one, as if its #SBATCH lines said what the job says of them: its size, the
-    keys of `slurm:`. An option that the job alone says has no line (0)."""
+    """Return the script of a job, as if its #SBATCH lines contained the job's own values: its size and the keys of
+    `slurm:`. An option that only the job contains has no line (0)."""
     source = script_origin(job)
     script = with_slurm_keys(script_of_job(job), job.slurm)
     own = parse_allocation_request(script, source)
@@ -107,7 +107,7 @@ def effective_script(job: Job) -> BatchScript:
 
 
 def allocation_request_of(job: Job) -> AllocationRequest:
-    """Return the allocation that a job with a script asks for."""
+    """Return the allocation that a job with a script requests."""
     return parse_allocation_request(effective_script(job), script_origin(job))
 
 
@@ -116,7 +116,8 @@ def _processes(script: BatchScript, own: AllocationRequest) -> int:
 
 
 def job_of_script(script: BatchScript, source: str) -> Job:
-    """Return the job that the script asks for, without a directory and a name."""
+    """Return the job that the script requests, without a directory and a name. Raise JobError if it requests too many
+    ranks or runs, or has an invalid value."""
     own = parse_allocation_request(script, source)
     array = parse_sbatch_array(script, source)
     processes = _processes(script, own)
@@ -156,8 +157,8 @@ def _format_remark(remark: Remark, source: str) -> str:
 
 
 def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], report: Problems) -> dict[str, Any]:
-    """Return the values of a job's keys with those that only its script says. Raises JobError, with the script's own
-    place, for what sbatch would refuse; whatever else is wrong is in the report."""
+    """Return the values of a job's keys, together with the values that only its script contains. Raise JobError, with
+    the place in the script, for a script that sbatch would refuse. Any other problem is added to the report."""
     for key in ("modules", "setup"):
         if values.get(key):
             report.add(nodes[key], key, "has no effect with batch_script", "set it in the script")
@@ -187,7 +188,8 @@ def with_script_values(nodes: dict[str, YamlNode], values: dict[str, Any], repor
 
 
 def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) -> Any:
-    """Return the job's own kind, with the script's number of processes unless the job says that."""
+    """Return the job's own kind of distribution, with the script's number of processes unless the job gives that
+    number."""
     kind = values.get("distribution")
     if kind is None:
         return own.distribution
@@ -198,7 +200,8 @@ def _distribution(nodes: dict[str, YamlNode], values: dict[str, Any], own: Job) 
 
 
 def _read_script_text(node: YamlNode, value: str, report: Problems) -> tuple[str, str, str] | None:
-    """Return the script, its file (none for a text), and the name of what its lines are counted in."""
+    """Return the script's text, its file ("" for a text in the job file), and the name of the source in which its lines
+    are counted. Return None after adding a problem to the report."""
     if value.startswith("#!"):
         return value, "", f"{node.origin}: {_KEY}"
     if "\n" in value.strip():

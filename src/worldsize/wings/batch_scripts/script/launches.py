@@ -1,4 +1,5 @@
-"""Where a batch script starts its ranks, and how many: its srun, mpirun, torchrun and plain python. Pure."""
+"""The commands by which a batch script starts its ranks, and how many each starts: srun, mpirun, torchrun and plain
+python. Pure."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 
 
 class Launch(NamedTuple):
-    """One command that starts processes.
+    """A command that starts processes.
 
-    by       "srun", "mpirun", or "" for a program that the script starts itself, once, on the first node
-    nodes, tasks   None where they are not known
-    program  its words, and those alone
-    refusal  why srun would refuse it, in srun's words
+    by             "srun", "mpirun", or "" for a program that the script starts itself, once, on the first node
+    nodes, tasks   their numbers; None if they are not known
+    program        the words of the program, without those of the launcher if it is srun
+    refusal        the reason why srun would refuse the command, in srun's words
     """
 
     line: int
@@ -45,12 +46,13 @@ class Launch(NamedTuple):
 
     @property
     def may_train(self) -> bool:
-        """Whether its processes may be ranks: not those that only look around or tidy up."""
+        """True if the launch's processes may be ranks, not programs that only inspect the node or handle files."""
         return bool(self.program) and os.path.basename(self.program[0]) not in _TRIVIAL
 
 
 class Torchrun(NamedTuple):
-    """What a torchrun line says, None for what it does not say, or not as a number. `standalone` is one node."""
+    """The options of a torchrun line; None for an option that it does not give, or not as a number. `standalone` means
+    one node."""
 
     nnodes: int | None
     per_node: int | None
@@ -60,7 +62,7 @@ class Torchrun(NamedTuple):
 
 
 def find_launches(text: str, given: Mapping[str, str], allocation: Allocation) -> list[Launch]:
-    """Return the launches of a script. `given`: the variables that sbatch sets."""
+    """Return the launches of a script. `given` are the variables that sbatch sets."""
     return [launch for seen in expanded_commands(text, given) for launch in _launches_of(seen, allocation)]
 
 
@@ -84,7 +86,8 @@ def _torchrun_index(launch: Launch) -> int | None:
 
 
 def _torchrun_options(words: tuple[str, ...]) -> dict[str, str]:
-    """Return the options before what torchrun starts for each rank: `-m` and a module's name, or a script."""
+    """Return torchrun's own options: those before the program that it starts for each rank, which is `-m` and a
+    module's name, or a script."""
     said: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -142,7 +145,8 @@ def _srun_launch(seen: ExpandedCommand, words: tuple[str, ...], allocation: Allo
 def _last_shell_command(
     words: tuple[str, ...], variables: Mapping[str, ShellVariable]
 ) -> tuple[tuple[str, ...], Mapping[str, ShellVariable]]:
-    """What `bash -c "…"` runs last, and the variables that a task finds then: they differ from task to task."""
+    """Return the words of the last command of `bash -c "…"`, and the variables that a task finds there. Variables that
+    differ from task to task have no known value. For other words, return the words themselves."""
     own = {**variables, **{name: ShellVariable(None) for name in _PER_RANK}}
     shell = len(words) > 2 and os.path.basename(words[0]) in ("bash", "sh") and words[1] in ("-c", "-lc", "-xc", "-ec")
     if not shell or UNKNOWN in words[2]:

@@ -1,4 +1,4 @@
-"""A Slurm batch script: what its #SBATCH lines ask for, read as sbatch reads them. Pure."""
+"""Parser for Slurm batch scripts, which reads their #SBATCH lines as sbatch does. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from worldsize.jobspec.batch_script import MAGIC
 from worldsize.wings.batch_scripts.agent.option_tables import NO_OPTION, read_options, sbatch_table
 
 MAX_BYTES = 4 << 20
-"""Slurm's own limit for the bytes of a script (MaxScriptSize of slurm.conf, which is 4 MiB unless a site changes
-it)."""
+"""Slurm's own limit for the size of a script in bytes (MaxScriptSize of slurm.conf, which is 4 MiB unless a site
+changes it)."""
 
 BLANKS = " \t\n\v\f\r"
-"""What sbatch takes for blanks: the characters of C's isspace(). A no-break space from a web page is part of a word."""
+"""The blanks of sbatch: the characters of C's isspace(). A no-break space from a web page is part of a word."""
 
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _LONG_NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
@@ -26,14 +26,15 @@ _PIECE = re.compile(
     r"|((?:[^ \t\n\v\f\r#\"'\\]|\\.)+|\\)",
     re.DOTALL,
 )
-"""Blanks, the beginning of a comment, what stands in either quotes, a quote that is not closed, anything else."""
+"""Pattern of a piece of a line: blanks, the beginning of a comment, a text in double or single quotes, a quote that is
+not closed, or anything else."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ALMOST_OPTION = re.compile(r"\s*#\s*sbatch\s+-", re.IGNORECASE)
 
 
 class SbatchOption(NamedTuple):
-    """One option of a #SBATCH line by its long name; `value` is None where it was given without one."""
+    """An option of a #SBATCH line, by its long name. `value` is None if it was given without one."""
 
     name: str
     value: str | None
@@ -41,7 +42,7 @@ class SbatchOption(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something that the user should know, with its line."""
+    """A remark for the user on a line of the script."""
 
     line: int
     what: str
@@ -49,15 +50,15 @@ class Remark(NamedTuple):
 
 
 class BatchScript(NamedTuple):
-    """What a script says.
+    """The content of a script.
 
-    text         all of it
+    text         its whole text
     interpreter  the words of its first line, without #!
-    options      in the order of the file; of two equal ones the later one counts
-    remarks      lines that do not do what they look like
+    options      its options in the order of the file; of two with the same name, the later one counts
+    remarks      lines that do not do what they appear to do
     faults       lines that sbatch would refuse
-    foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or a
-                 newer release; they are among `options` too
+    foreign      the long options that are none of sbatch's own: a plug-in of the cluster (SPANK) may know them, or
+                 a newer release; they are also among `options`
     """
 
     text: str
@@ -68,7 +69,7 @@ class BatchScript(NamedTuple):
     foreign: tuple[SbatchOption, ...] = ()
 
     def option(self, name: str) -> SbatchOption | None:
-        """Return the option that counts among those with this name."""
+        """Return the option with this name that counts, which is the last one; None if there is none."""
         return next((option for option in reversed(self.options) if option.name == name), None)
 
     def value(self, name: str) -> str | None:
@@ -80,16 +81,17 @@ class BatchScript(NamedTuple):
 
     @property
     def is_shell(self) -> bool:
-        """Whether its commands are a shell's: sbatch takes a script of any interpreter."""
+        """True if a shell interprets the script. sbatch accepts a script of any interpreter."""
         return any(word.rpartition("/")[2] in _SHELLS for word in " ".join(self.interpreter).split())
 
     def line(self, *names: str) -> int | None:
-        """Return the line of the last of these options in the script."""
+        """Return the line of the last of these options in the script; None if it has none of them."""
         return max((option.line for option in self.options if option.name in names), default=None)
 
 
 def parse_script(text: str, source: str) -> BatchScript:
-    """Parse a script. Raises JobError, with file and line, for what sbatch would not take for a batch script at all."""
+    """Parse a script. Raise JobError, with file and line, for a text that sbatch would not accept as a batch script at
+    all."""
     if not text.startswith("#!"):
         what = "not a batch script: its first line must name the interpreter"
         raise JobError(what, f"{source}:1", "begin it with #!/bin/bash")
@@ -153,7 +155,7 @@ def _read_line(line: str, number: int, options: list[SbatchOption], faults: list
 
 
 def _odd_blank_hint(text: str) -> str | None:
-    """Return a hint what to do about a character that only looks like a blank."""
+    """Return a hint for a character that only looks like a blank; None if there is no such character."""
     odd = next((character for character in text if character.isspace() and character not in BLANKS), None)
     if odd is None:
         return None
@@ -161,7 +163,7 @@ def _odd_blank_hint(text: str) -> str | None:
 
 
 def _foreign_option(word: str, line: int) -> SbatchOption | None:
-    """Return a long option that is none of sbatch's own; None for what could not be the name of one."""
+    """Return a long option that is none of sbatch's own; None if the word cannot be such an option."""
     name, equals, value = word[2:].partition("=")
     if word[:2] != "--" or not _LONG_NAME.fullmatch(name) or _odd_blank_hint(word):
         return None
@@ -169,7 +171,8 @@ def _foreign_option(word: str, line: int) -> SbatchOption | None:
 
 
 def option_hint(name: str) -> str | None:
-    """Return a hint that asks whether the option was meant whose name is nearest to a foreign one."""
+    """Return a hint that suggests the option of sbatch whose name is nearest to that of a foreign one; None if no name
+    is near."""
     from worldsize.jobspec.reading.nearest import nearest_word
 
     close = nearest_word(name, sbatch_table().takes)
@@ -177,8 +180,8 @@ def option_hint(name: str) -> str | None:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a line as sbatch splits it: by blanks, both quotes, backslashes; an unquoted # begins a
-    comment, even inside a word. Raises ValueError for a quote that is not closed."""
+    """Split a line into words as sbatch does: by blanks, both quotes and backslashes. An unquoted # begins a comment,
+    even inside a word. Raise ValueError for a quote that is not closed."""
     words: list[list[str]] = [[]]
     for piece in _PIECE.finditer(text):
         blanks, comment, double, single, unclosed, plain = piece.groups()

@@ -1,4 +1,4 @@
-"""What the variables of a shell script hold when each of its commands is reached, as far as that is certain. Pure."""
+"""The values of the variables of a shell script at each of its commands, as far as they are certain. Pure."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from worldsize.wings.batch_scripts.script.shell_words import (
 )
 
 UNKNOWN = "\0"
-"""Stands in a word for a part of unknown value."""
+"""Placeholder in a word for a part of unknown value."""
 
 _LONGEST = 1 << 16
 _MOST_VARIABLES = 2000
 _MOST_KEPT = 1_000_000
 _LONGEST_EXPRESSION = 1000
 _LARGEST = 1 << 63
-"""Beyond these limits a value, or the variables of a script, count as not known: a few lines could ask for any amount
-of memory."""
+"""The last of the limits beyond which a value, or the variables of a script, count as not known. A few lines of a
+script could otherwise request any amount of memory."""
 
 _BLANKS = re.compile(r"[ \t\n]+")
-"""The blanks at which a shell splits values; it splits at no other blank of Unicode."""
+"""The blanks at which a shell splits values. It splits at no other blank of Unicode."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(:?[-=])(.*))?", re.DOTALL)
@@ -51,7 +51,8 @@ _HARMLESS = re.compile(
 
 
 class ShellVariable(NamedTuple):
-    """What a variable holds (None: not known), where it was set (0: before the script), whether commands see it."""
+    """The value of a variable (None: not known), the line that set it (0: before the script), and whether it is
+    exported to commands."""
 
     value: str | None
     line: int = 0
@@ -59,7 +60,7 @@ class ShellVariable(NamedTuple):
 
 
 class ExpandedCommand(NamedTuple):
-    """A command, its words expanded (`UNKNOWN` where that cannot be done), and the variables that it finds."""
+    """A command, its words expanded (with `UNKNOWN` where that is not possible), and the variables that it finds."""
 
     line: int
     words: tuple[str, ...]
@@ -68,8 +69,8 @@ class ExpandedCommand(NamedTuple):
 
 
 def expanded_commands(text: str, given: Mapping[str, str]) -> list[ExpandedCommand]:
-    """Return every command of a script that starts with the variables `given`; any other name's value is not known
-    then."""
+    """Return every command of a script that starts with the variables `given`. The initial value of any other variable
+    is not known."""
     found: list[ExpandedCommand] = []
     variables = {name: ShellVariable(value, 0, True) for name, value in given.items()}
     for command in parse_commands(text):
@@ -148,7 +149,7 @@ def _leading_literal(word: ShellWord) -> str:
 def _assigned(
     command: ShellCommand, word: ShellWord, variables: Mapping[str, ShellVariable], exports: bool = False
 ) -> tuple[str, ShellVariable]:
-    """Return the variable that an assignment sets, and what it is from then on, if the command is executed."""
+    """Return the name of the variable that an assignment sets, and the variable after the assignment."""
     match = _ASSIGNMENT.match(_leading_literal(word))
     assert match is not None
     text = expand_word(word, variables)
@@ -162,7 +163,7 @@ def expand_word(word: ShellWord, variables: Mapping[str, ShellVariable]) -> str:
 
 
 def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """Return the value of each part; `UNKNOWN` alone where they are too long."""
+    """Return the value of each part of a word; `UNKNOWN` alone if the values are too long together."""
     values: list[str] = []
     length = 0
     for part in word:
@@ -175,7 +176,7 @@ def _part_values(word: ShellWord, variables: Mapping[str, ShellVariable]) -> lis
 
 
 def word_fields(word: ShellWord, variables: Mapping[str, ShellVariable]) -> list[str]:
-    """Return the word expanded and, where it is not quoted, split at blanks."""
+    """Return the word expanded and, in its unquoted parts, split at blanks."""
     found: list[str] = []
     open_field: str | None = None
     for part, value in zip(word, _part_values(word, variables), strict=False):
@@ -203,13 +204,13 @@ def _part_value(part: WordPart, variables: Mapping[str, ShellVariable]) -> str:
         return UNKNOWN
     if match[2] and not value:
         if match[2][0] != ":":
-            return UNKNOWN  # it may be empty or unset, which differ here
+            return UNKNOWN  # the variable may be empty or unset, and the result differs
         return UNKNOWN if re.search(r"[$`\\\"']", match[3]) else match[3]
     return value
 
 
 def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int | None:
-    """Return the value of what stands in `$(( ))`; None where a part of it is not known, or not understood."""
+    """Return the value of the expression in `$(( ))`; None if a part of it is not known or not supported."""
 
     def digits(name: re.Match[str]) -> str:
         value = variables.get(name[1], ShellVariable(None)).value or ""
@@ -225,7 +226,8 @@ def arithmetic_value(text: str, variables: Mapping[str, ShellVariable]) -> int |
 
 
 def _expression_value(node: ast.expr) -> int:
-    """Raises ValueError for what the shell would understand otherwise, and ArithmeticError."""
+    """Compute the value of an arithmetic expression. Raise ValueError for an expression that the shell would interpret
+    differently, and ArithmeticError."""
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         number = _OPERATORS[type(node.op)](_expression_value(node.left), _expression_value(node.right))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

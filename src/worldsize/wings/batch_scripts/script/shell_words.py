@@ -1,7 +1,7 @@
-"""A shell script as simple commands, as far as that can be told without executing it. Pure.
+"""Parser that splits a shell script into simple commands, as far as that is possible without executing it. Pure.
 
-Not a shell: quotes, expansions, here-documents, compound commands and lists are recognised to the extent that what is
-found is right; what is not understood yields commands that are not `certain`, or words of unknown value.
+It is not a shell. It recognises quotes, expansions, here-documents, compound commands and lists to the extent that its
+results are right. Anything else yields commands that are not `certain`, or words of unknown value.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _OPENING = {"if": "fi", "while": "done", "until": "done", "for": "done", "select
 _JOINING = ("then", "do", "else", "elif", "!", "time")
 
 _BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)*")
-"""What stands between words: bash's own blanks, and what Windows puts before the end of a line. All others are parts of
-words."""
+"""Pattern of the text between words: bash's own blanks, comments, continued lines, and the carriage return that Windows
+writes before the end of a line. All other characters are parts of words."""
 
 _ENDS = "\n;&|()"
-"""What ends a command. A word ends there too, before blanks and before redirections, and nowhere else: the parser
-would look for ever at what is neither skipped nor taken."""
+"""The characters that end a command. A word ends there too, before blanks and before redirections, and nowhere else.
+The parser would loop for ever at a character that is neither skipped nor read."""
 
 _WORD_ENDS = " \t\r<>" + _ENDS
 _HERE = re.compile(r"<<-?[ \t\r]*(?:'([^']*)'|\"([^\"]*)\"|\\?([^ \t\r\n;|&<>()]+))")
@@ -29,7 +29,7 @@ _SEPARATOR = re.compile(r"&&|\|\||[\s\S]")
 _CONTINUED = re.compile(r"(?:\\\n)*")
 _EXPANSION = r"`([^`]*)`?|\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])"
 _KINDS = (OTHER, VARIABLE, LITERAL, LITERAL, LITERAL)
-"""The kinds of what the groups of the next two patterns hold."""
+"""The kinds of parts that the groups of the next two patterns match."""
 
 _PIECE = re.compile(_EXPANSION + r"|'([^']*)'?|\\([\s\S]?)|([^ \t\r\n;&|()<>'\"\\`$]+|\$(?![({]))")
 _QUOTED_PIECE = re.compile(_EXPANSION + r"|\\([\"\\$`])|((?:[^\"\\`$]|\\(?![\"\\$`\n]))+|\$(?![({]))")
@@ -37,9 +37,9 @@ _BRACKETS = {"(": re.compile(r"\\[\s\S]|'[^']*'?|[()]"), "{": re.compile(r"\\[\s
 
 
 class WordPart(NamedTuple):
-    """A piece of a word. text: a literal's text; a variable's name with what stands in its braces (`X:-1`); an
-    arithmetic expression; of what is OTHER, a command without its brackets, an array's elements in theirs.
-    quoted: its value is not split at blanks."""
+    """A part of a word. `text` depends on the kind: the text of a literal; the name of a variable with the rest of its
+    braces (`X:-1`); an arithmetic expression; for OTHER, a command without its brackets, or the elements of an array in
+    their brackets. `quoted` is whether its value is not split at blanks."""
 
     kind: str
     text: str
@@ -50,7 +50,8 @@ ShellWord = tuple[WordPart, ...]
 
 
 class ShellCommand(NamedTuple):
-    """line: where it begins. certain: it is executed exactly once, when the script gets there."""
+    """A simple command. `line` is where it begins. `certain` is whether it is executed exactly once, if the script
+    reaches it."""
 
     line: int
     words: tuple[ShellWord, ...]
@@ -62,7 +63,8 @@ def parse_commands(text: str) -> list[ShellCommand]:
 
 
 _READ: ShellWord = (WordPart(LITERAL, "read"),)
-"""A loop sets its variable as `read` does: to values that are not known."""
+"""The word `read`, in place of the keyword of a loop. A loop sets its variable as `read` does: to values that are not
+known."""
 
 
 class _ScriptParser:
@@ -106,7 +108,7 @@ class _ScriptParser:
                 words.append(self._read_word())
 
     def _skip_separator(self) -> bool:
-        """Skip what ends a command. Return whether the next command depends on how this one ended."""
+        """Skip the separator after a command. Return whether the next command depends on how this one ended."""
         found = self._skip(_SEPARATOR)
         sign = found[0] if found else ""
         if sign == "\n":
@@ -170,12 +172,13 @@ class _ScriptParser:
         return self._read_brackets(start, ARITHMETIC, 2) if arithmetic else self._read_brackets(start, OTHER, 1)
 
     def _read_brackets(self, start: int, kind: str, width: int) -> WordPart:
-        """Read what stands in the brackets at `start`, of which `width` are at each end."""
+        """Read the text in the brackets at `start`. There are `width` brackets at each end."""
         self._at = self._closing_position(start)
         return WordPart(kind, self._text[start + width : max(start + width, self._at - width)])
 
     def _closing_position(self, start: int) -> int:
-        """Return the position just after what closes the bracket at `start`; quotes inside hide what they hold."""
+        """Return the position just after the bracket that closes the bracket at `start`. Brackets inside quotes are
+        skipped."""
         opening, depth = self._text[start], 0
         for found in _BRACKETS[opening].finditer(self._text, start):
             if len(found[0]) == 1 and found[0] != "'":
@@ -192,5 +195,5 @@ class _ScriptParser:
 
 
 def _literal_text(word: ShellWord) -> str | None:
-    """Return the text of a literal word; None for any other."""
+    """Return the text of a literal word; None for any other word."""
     return "".join([part.text for part in word]) if all(part.kind == LITERAL for part in word) else None

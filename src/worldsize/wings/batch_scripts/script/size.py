@@ -1,4 +1,4 @@
-"""What a batch script asks for in numbers, counted as Slurm would. Pure."""
+"""The numbers that a batch script requests, counted as Slurm would. Pure."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _INDICES = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15})(?::([0-9]{1,15}))?)?")
 _GPU = re.compile(r"(gres[:/])?gpu\b")
 _DIGITS = re.compile(r"[0-9]+")
 MAX_NODES = MAX_NAMES
-"""The most nodes: as many as a list of nodes can name, which is Slurm's own limit, too."""
+"""The maximum number of nodes: as many as a list of nodes can name, which is also Slurm's own limit."""
 
 _MAX_INDICES = 100_000
 _MAX_GPUS = 10_000
-"""The most GPUs of one node: each of them has a number in a variable of the script."""
+"""The maximum number of GPUs of one node. Each of them has a number in a variable of the script."""
 
 _MAX_MINUTES = 1 << 32
-"""The longest time limit that Slurm takes."""
+"""The longest time limit that Slurm accepts, in minutes."""
 
 
 class AllocationRequest(NamedTuple):
-    """The allocation that a script asks for.
+    """The allocation that a script requests.
 
-    tasks         of each node, in order; balanced where the script leaves it open
-    tasks_said    whether it says how many (otherwise sbatch sets no SLURM_NTASKS)
-    cpus_per_task None where it does not say
-    gpus          of each node; None where it does not say
-    seconds       its time limit, None for none
+    tasks          the number of tasks of each node, in order; balanced if the script does not determine them
+    tasks_said     whether the script gives the number of tasks (otherwise sbatch sets no SLURM_NTASKS)
+    cpus_per_task  None if the script does not give it
+    gpus           the number of GPUs of each node; None if the script does not give it
+    seconds        the time limit; None for no limit
     """
 
     tasks: tuple[int, ...]
@@ -53,7 +53,7 @@ class AllocationRequest(NamedTuple):
 
     @property
     def cpus(self) -> int:
-        """The CPUs of each node, at the least."""
+        """The minimum number of CPUs of each node."""
         return max(self.tasks) * (self.cpus_per_task or 1)
 
 
@@ -63,7 +63,7 @@ class SbatchArray(NamedTuple):
 
 
 def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequest:
-    """Return the allocation that a script asks for. Raises JobError with the line of a value that is not valid."""
+    """Return the allocation that a script requests. Raise JobError, with its line, for a value that is not valid."""
     read = _SizeReader(script, source)
     read.check_memory()
     nodes = read.number("nodes", MAX_NODES, "number of nodes")
@@ -85,7 +85,8 @@ def parse_allocation_request(script: BatchScript, source: str) -> AllocationRequ
 
 
 def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
-    """Return the job array's indices, in order; `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time."""
+    """Return the job array's indices, sorted, and its limit: `0-9:3,12%2` is 0, 3, 6, 9 and 12, two at a time. Return
+    None if the script has no array. Raise JobError for an invalid value."""
     option = script.option("array")
     if option is None:
         return None
@@ -100,7 +101,7 @@ def parse_sbatch_array(script: BatchScript, source: str) -> SbatchArray | None:
 
 
 def _parse_indices(text: str) -> list[int]:
-    """Return the indices as written; none for what is no list of indices, or is too long a list."""
+    """Return the indices as written; an empty list if `text` is not a list of indices, or is too long a list."""
     found: list[int] = []
     for part in text.split(","):
         match = _INDICES.fullmatch(part.strip())
@@ -115,7 +116,8 @@ def _parse_indices(text: str) -> list[int]:
 
 
 def _gpus_per_node(read: _SizeReader, nodes: int | None) -> int | None:
-    """Return the GPUs of each node: from --gpus-per-node, --gres=gpu:…, --gpus over the nodes, or --gpus-per-task."""
+    """Return the number of GPUs of each node, from --gpus-per-node, --gres=gpu:…, --gpus divided by the nodes, or
+    --gpus-per-task; None if none of them is given. Raise JobError if it is above the limit."""
     name, found = next(((name, gpus) for name, gpus in _gpu_counts(read, nodes) if gpus is not None), ("", None))
     if found is not None and found > _MAX_GPUS:
         raise read.value_error(name, f"more than {_MAX_GPUS} GPUs on a node")
@@ -133,14 +135,15 @@ def _gpu_counts(read: _SizeReader, nodes: int | None) -> Iterator[tuple[str, int
 
 
 class _SizeReader:
-    """Reads values of options as numbers; what is not a number is an error with its line."""
+    """Reader of option values as numbers. A value that is not a number is an error with its line."""
 
     def __init__(self, script: BatchScript, source: str) -> None:
         self._script = script
         self._source = source
 
     def number(self, name: str, most: int = MAX_RANKS, what: str = "number") -> int | None:
-        """Return the value as a number; of a range of nodes the least that will do: 2 of `2-4`."""
+        """Return the value of an option as a number; None if the option is not given. For a range of nodes, return the
+        minimum: 2 for `2-4`. Raise JobError for an invalid value."""
         value = self._script.value(name)
         if value is None:
             return None
@@ -155,8 +158,8 @@ class _SizeReader:
         return number
 
     def gpus(self, name: str) -> int | None:
-        """Return the number in `4` or `a100:4`; several kinds add up. Of `--gres` only what is a GPU counts, and one
-        where there is not a number."""
+        """Return the number in `4` or `a100:4`; the numbers of several kinds are added. In `--gres` only GPUs count,
+        and a GPU entry without a number counts as one. Return None if no GPUs are given."""
         parts = [part for part in (self._script.value(name) or "").split(",") if part]
         if name == "gres":
             parts = [part for part in parts if _GPU.match(part)]
@@ -188,7 +191,7 @@ class _SizeReader:
         return seconds
 
     def origin(self, *names: str) -> str:
-        """Where the last of these options stands."""
+        """Return the file and the line of the last of these options."""
         return f"{self._source}:{self._script.line(*names)}"
 
     def value_error(self, name: str, what: str, hint: str | None = None) -> JobError:

@@ -1,4 +1,5 @@
-"""A batch script's options, the keys of `slurm:` that mean the same, and those keys laid over the options. Pure."""
+"""Translation between a batch script's options and the keys of `slurm:` that mean the same, and the script with those
+keys applied to its options. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +18,18 @@ _REPLACED = {
     "gpus-per-node": GPU_OPTIONS,
     **dict.fromkeys(_REQUEUE, _REQUEUE),
 }
-"""What a job's own word stands in place of, where that is more than the option of that name."""
+"""The options that an option of the job replaces, if they are more than the option of the same name."""
 
 _OWN_OPTIONS = frozenset(
     ("job-name", "array", "output", "error", "open-mode", "chdir", "input", "wrap", "parsable", "wait")
 )
 TOTAL_TASK_OPTIONS = ("ntasks", "ntasks-per-gpu")
-"""Options that say how many tasks there are whatever the number of nodes."""
+"""Options that determine the number of tasks independently of the number of nodes."""
 
 
 def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
-    """What a script that is submitted as it is says to sbatch itself, of two equal options the later one: all but what
-    a run needs to say."""
+    """Return the options that a script passes to sbatch itself when it is submitted unchanged, without those that a run
+    must set. Of two options with the same name, the later one counts."""
     options: dict[str, str | None] = {}
     for option in script.options:
         if option.name in _REQUEUE:
@@ -39,7 +40,7 @@ def own_options(script: BatchScript) -> list[tuple[str, str | None]]:
 
 
 def equivalent_keys(script: BatchScript) -> dict[str, Any]:
-    """Return the keys of `slurm:` that say exactly what options of the script say."""
+    """Return the keys of `slurm:` that mean exactly the same as options of the script."""
     found: dict[str, Any] = {}
     for option in script.options:
         if option.name in _SAME and option.value and option.value.strip():
@@ -50,8 +51,8 @@ def equivalent_keys(script: BatchScript) -> dict[str, Any]:
 
 
 def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScript:
-    """Return the script as if its #SBATCH lines said what the keys of a job's `slurm:` say. An option that says so
-    already keeps its line; any other has none (0)."""
+    """Return the script as if its #SBATCH lines contained the keys of a job's `slurm:`. An option that has the same
+    value already keeps its line; any other has none (0)."""
     for name, value in _options(slurm):
         replaced = _REPLACED.get(name, (name,))
         there = [(option.name, option.value) for option in script.options if option.name in replaced]
@@ -61,12 +62,12 @@ def with_slurm_keys(script: BatchScript, slurm: Mapping[str, Any]) -> BatchScrip
 
 
 def with_nodes(script: BatchScript, nodes: int) -> BatchScript:
-    """Return the script as if its #SBATCH lines asked for so many nodes, and for as many tasks on each as before."""
+    """Return the script as if its #SBATCH lines requested `nodes` nodes, with as many tasks on each as before."""
     return _with_options(script, ("nodes",), (SbatchOption("nodes", str(nodes), 0),))
 
 
 def with_tasks(script: BatchScript, nodes: int, per_node: int) -> BatchScript:
-    """Return the script as if its #SBATCH lines asked for so many nodes, and for so many tasks on each."""
+    """Return the script as if its #SBATCH lines requested `nodes` nodes and `per_node` tasks on each."""
     said = (SbatchOption("nodes", str(nodes), 0), SbatchOption("ntasks-per-node", str(per_node), 0))
     return _with_options(script, ("nodes", "ntasks-per-node", *TOTAL_TASK_OPTIONS), said)
 

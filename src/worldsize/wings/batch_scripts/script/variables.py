@@ -1,4 +1,4 @@
-"""What sbatch sets for a batch script, on virtual nodes. Pure."""
+"""The variables that sbatch sets for a batch script, on virtual nodes. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAME_NAME = {
     "cpus-per-gpu": "SLURM_CPUS_PER_GPU",
     "distribution": "SLURM_DISTRIBUTION",
 }
-"""Options that reach the script as they were said."""
+"""Options whose values reach the script unchanged, in a variable."""
 
 ONLY_IF_REQUESTED = {
     "SLURM_NTASKS_PER_NODE": "--ntasks-per-node",
@@ -36,14 +36,14 @@ ONLY_IF_REQUESTED = {
     "SLURM_MEM_PER_NODE": "--mem",
     "SLURM_MEM_PER_CPU": "--mem-per-cpu",
 }
-"""Variables that are empty unless the script says the option: a common mistake is to rely on one all the same."""
+"""Variables that are empty unless the script gives the option. Scripts often rely on such a variable by mistake."""
 
 _UNITS = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SIZE = re.compile(r"([0-9]{1,15})([KMGTkmgt]?)")
 
 
 def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[str, str]:
-    """Those that say how large the allocation is: the same on every cluster."""
+    """Return the variables that describe the size of the allocation. They are the same on every cluster."""
     tasks = sum(asked.tasks)
     found = {
         "SLURM_JOB_NUM_NODES": str(asked.nodes),
@@ -67,7 +67,8 @@ def allocation_variables(script: BatchScript, asked: AllocationRequest) -> dict[
 
 
 def sbatch_variables(script: BatchScript, asked: AllocationRequest, hosts: tuple[str, ...]) -> dict[str, str]:
-    """Return all but those that say which job it is, whose, and from where."""
+    """Return all variables that sbatch sets, except those for the job's id, its user and the host that it was submitted
+    from."""
     nodes = fold_hostlist(hosts)
     found = {
         **allocation_variables(script, asked),

@@ -1,4 +1,4 @@
-"""srun, scontrol and sbcast of a batch script on virtual nodes: the agent beside this directory knows them."""
+"""srun, scontrol and sbcast of a batch script on virtual nodes. The agent in the run directory implements them."""
 
 import os
 import sys

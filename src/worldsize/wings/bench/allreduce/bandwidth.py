@@ -1,4 +1,4 @@
-"""Bandwidth of an all-reduce, as nccl-tests counts it."""
+"""Bandwidth of an all-reduce, computed as nccl-tests does."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from worldsize.wings.bench.allreduce.report import Row
 
 
 def algorithm_bandwidth(size: int, seconds: float) -> float:
-    """GB/s of 10^9 bytes."""
+    """Return the algorithm bandwidth in GB/s of 10^9 bytes."""
     return size / seconds / 1e9
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
-    """2(n-1)/n of the algorithm's: what each link carries in the best algorithm. 0 with one rank."""
+    """Return the bus bandwidth in GB/s: 2(n-1)/n of the algorithm bandwidth, which is what each link carries in the
+    best algorithm. 0 with one rank."""
     return algorithm_bandwidth(size, seconds) * 2 * (ranks - 1) / ranks
 
 
 def best_time(row: Row) -> float:
-    """Seconds of the faster of both forms."""
+    """Return the seconds of the faster of both forms, in place and out of place."""
     return min(row.seconds, row.out_seconds or row.seconds)
 
 

@@ -1,4 +1,4 @@
-"""`worldsize bench allreduce`: how long an all-reduce of each size takes, and the bandwidth that it comes to."""
+"""`worldsize bench allreduce`: measures how long an all-reduce of each size takes, and its bandwidth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Run the sweep in each world. UsageError, WorldsizeError."""
+    """Run the sweep of sizes in each world and return the result. Raise UsageError for invalid options. Raise
+    WorldsizeError."""
     backend, dtype = options.backend or "", options.dtype or "float32"
     sizes = parse_sizes(options.sizes or _SIZES, _FACTOR if options.factor is None else options.factor)
     warm_ups = _WARM_UP if options.warmup is None else options.warmup
@@ -102,7 +103,9 @@ def _job(world: World, backend: str, command: str) -> Job:
 
 
 def _read(run: Run, status: Status, world: World) -> Measurement:
-    """`rate` is the highest bus bandwidth of all sizes. NotFound, WorldsizeError."""
+    """Return the measurement of one world from the report of a run. Its `rate` is the highest bus bandwidth of all
+    sizes. Raise NotFound if there is no report, and WorldsizeError if it is invalid or reports another number of ranks.
+    """
     report = read_report(run.paths.outputs)
     if report.ranks != world.ranks:
         raise WorldsizeError(_other_ranks(report, world))

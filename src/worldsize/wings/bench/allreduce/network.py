@@ -1,4 +1,4 @@
-"""What an all-reduce has sent over the network, and the share of the adapters' rate that it comes to."""
+"""The amount of data that an all-reduce sends over the network, and its share of the adapters' rate."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from worldsize.wings.bench.allreduce.report import Report
 from worldsize.wings.bench.worlds import World
 
 JUDGED_FROM = 512 << 20
-"""Bytes: below it latency and pipelines decide, on every fabric that was measured: 12 % of the rate at 16 MiB where
-73 % are reached in the end (stas00/ml-engineering)."""
+"""The minimum size in bytes for a judgement. Below it, latency and pipelines decide on every fabric that was measured:
+12 % of the rate at 16 MiB where 73 % are reached in the end (stas00/ml-engineering)."""
 GOOD, POOR, SOCKETS = 0.70, 0.50, 0.25
-"""Shares of the adapters' rate. Fabrics that were measured reach 71 to 73 %; half and a quarter are no
-published numbers; sockets had a fifth of what RDMA had on the same fabric (AReaL, issue 639)."""
+"""Shares of the adapters' rate. Fabrics that were measured reach 71 to 73 %. A half and a quarter are not published
+numbers. Sockets had a fifth of the rate of RDMA on the same fabric (AReaL, issue 639)."""
 _ADAPTERS = re.compile(r"(?:(\d{1,3}) × )?(InfiniBand|RoCE|Omni-Path|EFA) (\d{1,6}(?:\.\d{1,3})?) Gb/s \([^()]*\)")
 _INTERFACE = re.compile(r"(\S{1,40}) (\d{1,6}(?:\.\d{1,3})?) ([GM])b/s")
 
 
 class Adapters(NamedTuple):
-    """Of one node, all of one kind: their number, and Gb/s of each."""
+    """The network adapters of one node, all of one kind: their number, and the Gb/s of each."""
 
     kind: str
     number: int
@@ -30,7 +30,8 @@ class Adapters(NamedTuple):
 
 
 def network_sentence(world: World, report: Report, hardware: Mapping[str, str]) -> str:
-    """What each rank has got of the network, the share of the rate where that is known, and what to think of it."""
+    """Return a sentence with the network rate of each rank, its share of the adapters' rate if that is known, and a
+    judgement."""
     if hardware.get("nodes", "").endswith("virtual nodes of one machine"):
         return f"{world}: its nodes are virtual ones of one machine: nothing of this went over a network."
     if "virtual nodes" in hardware.get("nodes", ""):
@@ -46,14 +47,15 @@ def network_sentence(world: World, report: Report, hardware: Mapping[str, str]) 
 
 
 def network_rate_per_rank(bus: float, nodes: int, ranks: int) -> float:
-    """Of the bus bandwidth what goes over the network for each rank: (k-1)/(n-1) with k nodes and n ranks, GB/s."""
+    """Return the part of the bus bandwidth that goes over the network for each rank, in GB/s: (k-1)/(n-1) with k nodes
+    and n ranks."""
     return bus * (nodes - 1) / (ranks - 1) if ranks > 1 else 0.0
 
 
 def find_adapters(network: str, backend: str) -> Adapters | None:
-    """Those that a backend uses, of the row "network" of a table of hardware: gloo has sockets, over the one interface
-    that there is; NCCL the ports that carry RDMA. None where nodes or adapters differ, where there are none, and for
-    MPI, which may use either."""
+    """Return the adapters that a backend uses, from the row "network" of a table of hardware. gloo uses sockets over
+    the only interface. NCCL uses the ports that carry RDMA. None if nodes or adapters differ, if there are none, and
+    for MPI, which may use either."""
     texts = re.split(r", (?![^(]*\))", network)
     if backend == "nccl":
         ports = [found for found in map(_ADAPTERS.fullmatch, texts) if found]
@@ -68,8 +70,9 @@ def find_adapters(network: str, backend: str) -> Adapters | None:
 
 
 def _judgement(gbps: float, world: World, report: Report, network: str) -> str:
-    """Of a node's `gbps`. Fewer ranks than adapters need not use all of them, and how far sockets fill an interface
-    says nothing of the fabric: there is no verdict then."""
+    """Return the end of the sentence, which judges the `gbps` of a node. There is no verdict if there are fewer ranks
+    than adapters, because they need not use all of them, or if the backend uses sockets, because their share of an
+    interface shows nothing about the fabric."""
     adapters = find_adapters(network, report.backend)
     if adapters is None or adapters.gbps <= 0:
         rule = f": {GOOD:.0%} of the rate of its adapter is good, below {POOR:.0%} is poor."

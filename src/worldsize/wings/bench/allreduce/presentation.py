@@ -1,4 +1,4 @@
-"""An all-reduce as tables, sentences and a picture."""
+"""Presentation of an all-reduce benchmark as tables, sentences and charts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from worldsize.wings.bench.result import BenchResult, Measurement, Table
 _SIZE = ("size (B)", "count", "type", "redop", "root")
 _OUT_OF_PLACE = ("time (us)", "algbw", "busbw", "#wrong")
 _IN_PLACE = tuple(f"in-place {name}" for name in _OUT_OF_PLACE)
-"""No two headers are equal: a program that reads the CSV finds each column by its name."""
+"""The headers of the in-place columns. All headers differ, so that a program that reads the CSV finds each column by
+its name."""
 _TYPES = {"float32": "float", "float64": "double", "float16": "half"}
-"""nccl-tests' names, where they are others."""
+"""The names of nccl-tests for types, if they differ from the usual names."""
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return a table for each world, with nccl-tests' columns: out of place where the library has it, then in place;
-    GB/s."""
+    """Return a table for each world, with the columns of nccl-tests: out of place if the library supports it, then in
+    place. Bandwidths are in GB/s."""
     return tuple(_table(each, report) for each, report in _reports(result))
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """Return the highest bandwidth and the lowest latency of each world; what may be concluded from it, and what
-    not."""
+    """Return sentences with the highest bandwidth and the lowest latency of each world, what may be concluded from
+    them, and the worlds that failed."""
     found = []
     for each, report in _reports(result):
         if each.failure:
-            continue  # how fast a wrong sum was tells nothing
+            continue  # the speed of a wrong sum means nothing
         found.append(_speed_sentence(each, report))
         if each.world.nodes > 1:
             found.append(network_sentence(each.world, report, dict(result.hardware)))
@@ -43,7 +44,8 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Bus bandwidth over the size, and time over the size, a line for each world."""
+    """Return two charts with a line for each world: the bus bandwidth over the size, and the time over the size. Empty
+    if nothing was measured."""
     found = [(each, report) for each, report in _reports(result) if not each.failure]
     if not found:
         return ()
@@ -61,13 +63,14 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _reports(result: BenchResult) -> list[tuple[Measurement, Report]]:
-    """Those measurements that hold one; a file may hold anything."""
+    """Return the measurements that contain a valid report, each with its report. The details in a result file may be
+    anything."""
     found = []
     for each in result.measurements:
         try:
             found.append((each, parse_report(dict(each.details))))
         except PARSE_ERRORS:
-            continue  # a world that failed, or is under way
+            continue  # a world that failed, or is still being measured
     return found
 
 

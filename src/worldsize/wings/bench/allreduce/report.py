@@ -1,4 +1,4 @@
-"""What the first rank of an all-reduce has written: bounded, and taken for nothing but figures."""
+"""The report that the first rank of an all-reduce writes. Its size is limited, and it is read as figures only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from worldsize.errors import NotFound, WorldsizeError
 _MOST_BYTES = 1 << 20
 _MOST_ROWS, _MOST_RANKS, _MOST_TEXT, _MOST_SOFTWARE = 200, 1 << 20, 100, 20
 _LARGEST, _LEAST = 1 << 42, 1e-9
-"""Bytes, and seconds: none is larger, and none is shorter."""
+"""The largest size in bytes, and the lower limit of a time in seconds."""
 NAME = "bench.json"
 
 
 class Row(NamedTuple):
-    """One size: bytes, elements, seconds of one all-reduce in place, and into another buffer where the library has
-    that; how many elements were wrong afterwards."""
+    """The results of one size: `size` in bytes, `count` in elements, the seconds of one all-reduce in place, and into
+    another buffer if the library supports that, and how many elements were wrong afterwards."""
 
     size: int
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -46,7 +46,8 @@ class Report(NamedTuple):
 
 
 def read_report(outputs: str) -> Report:
-    """NotFound where there is none, WorldsizeError for what cannot be understood."""
+    """Read the report in the directory `outputs`. Raise NotFound if there is none, and WorldsizeError if it cannot be
+    read or is invalid."""
     path = os.path.join(outputs, NAME)
     try:
         return parse_report(json.loads(read_file(path, _MOST_BYTES)))
@@ -59,7 +60,8 @@ def read_report(outputs: str) -> Report:
 
 
 def parse_report(value: Any) -> Report:
-    """ValueError and the like for what is none."""
+    """Parse a report from its JSON value. Raise one of PARSE_ERRORS, such as ValueError, if it is not a valid
+    report."""
     report = check_fields(tuple_of(Report, value))
     if not 0 < len(report.rows) <= _MOST_ROWS:
         raise ValueError(f"it has {len(report.rows)} rows")
@@ -73,7 +75,7 @@ def parse_report(value: Any) -> Report:
 
 
 def _check_row(row: Row) -> None:
-    """ValueError for what no all-reduce has taken, or counted."""
+    """Check that an all-reduce can have the figures of the row. Raise ValueError if not."""
     times = (row.seconds, row.seconds if row.out_seconds is None else row.out_seconds)
     numbers = (row.wrong, row.out_wrong or 0, row.iterations)
     if not 0 < row.count <= row.size <= _LARGEST or min(numbers) < 0 or not all(each > _LEAST for each in times):

@@ -1,4 +1,4 @@
-"""`8B:1GB`: the sizes of a sweep, as nccl-tests counts them: K, M and G are powers of 1024."""
+"""Parser of the sizes of a sweep, such as `8B:1GB`. As in nccl-tests, K, M and G are powers of 1024."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _EXAMPLE = "write a range such as 8B:1GB, or sizes such as 8B,1MB,512MB"
 
 
 def parse_sizes(text: str, factor: int) -> tuple[int, ...]:
-    """Bytes, ascending: of a range each `factor` times the one before. UsageError for what is none, for a range that
-    ends before it begins, and for more than 200 sizes."""
+    """Parse ranges and lists of sizes. Return the sizes in bytes, ascending. In a range, each size is `factor` times
+    the previous one. Raise UsageError for a text that is not a size, for a range that ends before it begins, for a
+    `factor` below 2, and for more than 200 sizes."""
     if factor < 2:
         raise UsageError(f"{factor} does not make a range", "--factor", "2 or more")
     found: set[int] = set()
@@ -40,7 +41,8 @@ def _sizes_of(part: str, factor: int) -> list[int]:
 
 
 def parse_size(text: str) -> int:
-    """Bytes. UsageError for what is no size, for none, and for more than a tebibyte."""
+    """Parse one size and return it in bytes. Raise UsageError for a text that is not a size, for 0, and for more than a
+    tebibyte."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text.strip()!r:.60} is not a size", "--sizes", _EXAMPLE)

@@ -1,5 +1,5 @@
-"""`worldsize bench launch`: from the command to the first line, to the first step, and until all is over: worldsize and
-every launcher found."""
+"""`worldsize bench launch`: measures the time from the command to the first line, to the first step, and to the end,
+for worldsize and every launcher that is found."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Start each launcher in turn, some rounds, in each world; one in which all of them were measured before, without
-    a failure, is kept. UsageError; Interrupted, with what was measured."""
+    """Start each launcher in turn, for a number of rounds, in each world, and return the result. Keep the earlier
+    result of a world in which all launchers were measured without a failure. Raise UsageError. Raise Interrupted, with
+    the result so far."""
     compute = choose_compute(session.config, session.compute, None)
     kind = session.config.computes[compute].type
     python, path = find_python(session)
@@ -77,7 +78,8 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def _find_launchers(said: str | None, around: Surroundings) -> list[FoundLauncher]:
-    """Those that are of use here. UsageError for one that was asked for and is not known, or of no use here."""
+    """Return the launchers that can be measured here. Raise UsageError if the user named one that is unknown or cannot
+    be measured here."""
     known = {each.name: each for each in LAUNCHERS}
     names = list(known) if said is None else [name.strip() for name in said.split(",")]
     unknown = next((name for name in names if name not in known), None)
@@ -98,8 +100,8 @@ def _refuse_useless(answers: Any) -> None:
 
 
 def find_python(session: Session) -> tuple[str, str]:
-    """Return the Python of ranks, and the directories where launchers are looked for: those of `--environment` first,
-    else of this Python. UsageError for an environment without a Python."""
+    """Return the Python interpreter of the ranks, and the search path for launchers, which begins with the directory of
+    `--environment`, or else of this Python. Raise UsageError for an environment without a Python."""
     said = next((each.partition("=")[2] for each in session.settings if each.startswith("environment=")), None)
     path = session.environ.get("PATH", os.defpath)
     if said is None:
@@ -120,7 +122,8 @@ def _show_commands(empty: BenchResult, place: Place) -> BenchResult:
 
 @contextmanager
 def _scratch(directory: str) -> Generator[str, None, None]:
-    """A directory of this person's alone that nodes of a cluster see as well."""
+    """Create a temporary directory that only this user can access and that the nodes of a cluster can see too. Remove
+    it at the end of the context."""
     scratch = tempfile.mkdtemp(prefix=".trials-", dir=directory)
     try:
         yield scratch
@@ -130,7 +133,8 @@ def _scratch(directory: str) -> Generator[str, None, None]:
 
 @contextmanager
 def _heard_signals() -> Generator[None, None, None]:
-    """TERM and HUP end a measurement as Ctrl-C does: what it has started is ended. Those that were ignored stay so."""
+    """Handle TERM and HUP like Ctrl-C inside the context, so that the processes of a measurement are terminated.
+    Signals that were ignored stay ignored."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -158,7 +162,7 @@ def _measure(former: BenchResult, place: Place, rounds: int) -> BenchResult:
 
 
 def is_measured(measurements: Sequence[Measurement], world: World, launchers: Sequence[str], rounds: int) -> bool:
-    """Return whether all of these launchers have done all rounds in this world, and none has failed."""
+    """Return whether all of these launchers have completed all rounds in this world, and none has failed."""
     known = {str(each.details.get("launcher")): each for each in measurements if each.world == world}
     for name in launchers:
         times = known[name].details.get("end") if name in known and not known[name].failure else None
@@ -168,7 +172,7 @@ def is_measured(measurements: Sequence[Measurement], world: World, launchers: Se
 
 
 def this_machine(place: Place) -> tuple[NodeFacts, ...]:
-    """What it is made of; nothing where ranks are on another compute."""
+    """Return the facts of this machine; nothing if the ranks run on another compute."""
     facts = find_provider("facts")
     if not place.is_local or not facts:
         return ()
@@ -179,7 +183,8 @@ def this_machine(place: Place) -> tuple[NodeFacts, ...]:
 def _measure_world(
     result: BenchResult, world: World, place: Place, rounds: int, nodes: Sequence[NodeFacts]
 ) -> BenchResult:
-    """`result` with a measurement of each launcher; it is written after each round. Interrupted."""
+    """Measure each launcher in one world, and return `result` with these measurements. The result is written after each
+    round. Raise Interrupted."""
     turns = [Turns(each) for each in place.found]
     crowd = find_oversubscription(nodes, world.ranks, 1)
     found: list[Measurement] = []

@@ -1,4 +1,5 @@
-"""What starts ranks: one row of facts for each launcher, with the words that start so many ranks of a program."""
+"""The launchers that can be measured: one entry of facts for each, with the command line that starts the ranks of a
+program."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _OPEN_MPI, _MPICH, _INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
 
 
 class Start(NamedTuple):
-    """What a command line is made of. `program`: the words of a rank, its Python first; `compute`, `settings`: where
-    worldsize is to start them, and keys that it is to change; None: as it is configured."""
+    """The parts of a command line. `program` contains the words of a rank, beginning with its Python. `compute` is the
+    compute on which worldsize starts the ranks (None: as configured), and `settings` are the keys that it changes."""
 
     program: tuple[str, ...]
     world: World
@@ -31,12 +32,14 @@ class Start(NamedTuple):
 
 
 class Launcher(NamedTuple):
-    """command   the words for `start`, of the launcher that was found
-    package   the distribution of Python that has its version; "": its program is asked
-    nodes     it starts ranks on several nodes; others start all ranks of a world on this machine
-    gpus      it starts several ranks on GPUs alone, as accelerate does
-    variables what its environment must have
-    ended_by  the signal by which it ends its ranks wherever they are
+    """A launcher that can be measured.
+
+    command    returns the words of the command line for a `Start`, by the launcher that was found
+    package    the Python distribution that has its version; "": the version is that of `--version`
+    nodes      whether it starts ranks on several nodes; others start all ranks of a world on this machine
+    gpus       whether it starts several ranks only on GPUs, as accelerate does
+    variables  the variables that its environment must contain
+    ended_by   the signal on which it terminates its ranks, on all nodes
     """
 
     name: str
@@ -55,10 +58,12 @@ class FoundLauncher(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """path   the directories where launchers are looked for
-    local  ranks are to be on this machine: what starts them nowhere else is of no use for another compute
-    slurm  srun would start something: the compute is one of Slurm, or this is an allocation
-    gpus   there is a GPU
+    """The environment in which launchers are looked for.
+
+    path   the directories where launchers are looked for
+    local  whether ranks run on this machine; launchers for one machine cannot be used for another compute
+    slurm  whether srun can start tasks: the compute is one of Slurm, or this is an allocation
+    gpus   whether there is a GPU
     """
 
     path: str
@@ -80,7 +85,8 @@ def _torchrun(found: FoundLauncher, start: Start) -> list[str]:
 
 
 def _mpirun(found: FoundLauncher, start: Start) -> list[str]:
-    """Open MPI refuses root, and more ranks than cores; others know neither option."""
+    """Return the command line of mpirun. By default, Open MPI refuses to run as root and with more ranks than cores;
+    the options against this are added only for Open MPI, because other implementations do not have them."""
     is_open_mpi = found.version.startswith(_OPEN_MPI)
     more = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])] if is_open_mpi else []
     return [found.path, *more, "-n", str(start.world.ranks), *start.program]
@@ -115,11 +121,12 @@ LAUNCHERS = (
     Launcher("srun", _srun, nodes=True),
 )
 _ON_CPUS = {"DS_ACCELERATOR": "cpu"}
-"""DeepSpeed looks for an accelerator first, and counts GPUs where nothing says that there are none."""
+"""Variables for DeepSpeed without GPUs. It looks for an accelerator first, and counts GPUs unless a variable states
+that there are none."""
 
 
 def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | str:
-    """Where it is, or why it is of no use here."""
+    """Return the launcher with its path and version, or the reason why it cannot be used here."""
     if not launcher.nodes and not around.local:
         return "it starts ranks on this machine alone"
     if launcher.name == "srun" and not around.slurm:
@@ -136,12 +143,14 @@ def find_launcher(launcher: Launcher, around: Surroundings) -> FoundLauncher | s
 
 
 def find_version(launcher: Launcher, path: str) -> str:
-    """By the names of the packages beside it; else as its program says. "" where neither tells."""
+    """Return the version of a launcher: that of its Python package in the same environment if it has one, otherwise
+    that of its output for `--version`. "" if neither gives one."""
     return package_version(launcher.package, path) if launcher.package else said_version(_output([path, "--version"]))
 
 
 def said_version(text: str) -> str:
-    """ "Open MPI 4.1.4" of `mpirun (Open MPI) 4.1.4`; MPICH's mpirun names Hydra first, and Intel's its library."""
+    """Return the name and the version of an MPI from its output: "Open MPI 4.1.4" for `mpirun (Open MPI) 4.1.4`. The
+    mpirun of MPICH names Hydra first, and that of Intel names its library."""
     found = _VERSION.search(text)
     hydra = _MPICH if re.search(r"(?i)hydra|mpich", text) else ""
     maker = _OPEN_MPI if "Open MPI" in text else _INTEL_MPI if "Intel(R) MPI" in text else hydra
@@ -149,7 +158,8 @@ def said_version(text: str) -> str:
 
 
 def package_version(package: str, path: str) -> str:
-    """That of the directory `torch-2.9.1.dist-info` in the environment whose bin/ holds `path`."""
+    """Return the version of a package in the environment whose bin/ contains `path`, from the name of a directory such
+    as `torch-2.9.1.dist-info`; "" if there is none."""
     library = os.path.join(os.path.dirname(os.path.dirname(path)), "lib")
     for python in sorted(_names_in(library)):
         for name in _names_in(os.path.join(library, python, "site-packages")):
@@ -161,12 +171,12 @@ def package_version(package: str, path: str) -> str:
 def _names_in(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
-    except OSError:  # there is none
+    except OSError:  # it does not exist
         return []
 
 
 def _output(words: list[str]) -> str:
-    """What the program says; "" where it cannot be started, or takes too long."""
+    """Return the standard output of a program; "" if it cannot be started, or takes too long."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASKED_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Launchers beside each other: tables, sentences and a picture."""
+"""Comparison of launchers as tables, sentences and charts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TIMES = {
     "end": "end",
     "failure_end": "end after a failure",
 }
-"""What was timed, by its name in `details`: from the command on until all ranks have begun, and have met; from their
-end, or the failure of one, until nothing is left of them."""
+"""The times that are measured, by their names in `details`: from the start of the command until all ranks have started,
+and until they have met; from the end of the ranks, or from the failure of one, until no process remains."""
 _WORLDSIZE = "worldsize"
 _KNOWN_TO = 0.01
-"""Seconds to which an end is known: processes that are left are looked for again and again."""
+"""The precision of an end in seconds. Remaining processes are searched for repeatedly."""
 
 
 class LauncherTimes(NamedTuple):
-    """`times`: seconds of each round, by the names in TIMES; `endless`: how long it went on after a rank's failure; 0:
-    it has always ended."""
+    """The times of one launcher in one world. `times` are the seconds of each round, by the names in TIMES. `endless`
+    is the number of seconds that it kept running after a rank's failure; 0: it has always ended."""
 
     name: str
     version: str
@@ -37,7 +37,7 @@ class LauncherTimes(NamedTuple):
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return a table for each world: medians, and from the shortest to the longest."""
+    """Return a table for each world, with the median, the minimum and the maximum of each time."""
     headers = ("launcher", "version", *(f"{name}, s" for name in TIMES.values()), "left", "")
     return tuple(
         Table(f"{world}, {world.ranks} ranks", headers, tuple(_row(each) for each in rows))
@@ -46,8 +46,8 @@ def tables(result: BenchResult) -> tuple[Table, ...]:
 
 
 def sentences(result: BenchResult) -> tuple[str, ...]:
-    """For each world what worldsize takes, and how the others compare, whoever is faster; then what went wrong, and
-    what makes times no fair comparison."""
+    """Return sentences for each world: the times of worldsize, and how the others compare, whether they are faster or
+    slower. Then failures are listed, and conditions that make the times not comparable."""
     found = [sentence for world, rows in _worlds(result).items() for sentence in _sentences_of(world, rows)]
     crowded = {f"{each.world}: {each.oversubscribed}.": None for each in result.measurements if each.oversubscribed}
     if not result.measurements:
@@ -69,7 +69,8 @@ def _sentences_of(world: World, rows: list[LauncherTimes]) -> list[str]:
 
 
 def _comparison(name: str, rows: list[LauncherTimes]) -> str:
-    """ "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" where worldsize was not measured."""
+    """Return a sentence such as "end: worldsize 0.016 s; torchrun 0.820 s (51 times as long)."; "" if worldsize was not
+    measured."""
     own = next((each.times[name] for each in rows if each.name == _WORLDSIZE), [])
     if not own:
         return ""
@@ -86,7 +87,8 @@ def _seconds(time: float) -> str:
 
 
 def _ratio(times: list[float], own: list[float]) -> str:
-    """How times compare with worldsize's; no ratio where their ranges overlap, or where they differ too little."""
+    """Return how `times` compare with worldsize's. There is no ratio if the ranges overlap, or if the medians differ
+    too little."""
     if min(times) <= max(own) and min(own) <= max(times):
         return "no clear difference"
     time, base = statistics.median(times), statistics.median(own)
@@ -97,7 +99,8 @@ def _ratio(times: list[float], own: list[float]) -> str:
 
 
 def _endless_text(each: LauncherTimes) -> str:
-    """Hydra of MPICH 5.0.2 was seen to end the ranks of MPI programs at once, and no others."""
+    """Return a sentence on a launcher that does not end after a rank's failure. Hydra of MPICH 5.0.2 was observed to
+    terminate the ranks of MPI programs at once, and no others."""
     why = ": it ends others where they have called MPI_Init, which these have not" if "MPICH" in each.version else ""
     return f"{each.name} continues for more than {each.endless:g} s after a rank has failed{why}."
 
@@ -107,8 +110,8 @@ def _processes(number: int) -> str:
 
 
 def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
-    """Bars over the number of ranks, for each time. Where worlds have equally many, those of several nodes are bars of
-    their own."""
+    """Return a bar chart over the number of ranks for each time. If several worlds have the same number of ranks, those
+    of several nodes get bars of their own."""
     worlds = _worlds(result)
     by_nodes = len({world.ranks for world in worlds}) < len(worlds)
     bars: dict[str, list[LauncherTimes]] = {}
@@ -122,7 +125,8 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _chart(name: str, title: str, bars: dict[str, list[LauncherTimes]], pictures: Any) -> Any:
-    """Who has no such time keeps its place, so that each has one colour in all charts."""
+    """Return the chart of one time. A launcher without this time keeps its place, so that each launcher has the same
+    colour in all charts."""
     timed = {label: [each for each in rows if each.times[name]] for label, rows in bars.items()}
     lines = tuple(_bars(label, rows, name, pictures) for label, rows in timed.items())
     return pictures.Chart(
@@ -154,7 +158,8 @@ def _worlds(result: BenchResult) -> dict[World, list[LauncherTimes]]:
 
 
 def _times(each: Measurement) -> LauncherTimes | None:
-    """None of a measurement that says something else: a file may hold anything."""
+    """Return the times of a measurement; None if its details are not those of a launcher. The details in a result file
+    may be anything."""
     said = each.details
     name, version, nodes, left = (said.get(key) for key in ("launcher", "version", "nodes", "left"))
     if not (isinstance(name, str) and isinstance(version, str) and type(nodes) is int and type(left) is int):
@@ -177,7 +182,7 @@ def _row(each: LauncherTimes) -> tuple[str, ...]:
 
 
 def _time_text(times: list[float]) -> str:
-    """ "0.071 (0.068–0.090)"; of one round, that."""
+    """Format the median and the range of times: "0.071 (0.068–0.090)". A single time has no range; "—" without any."""
     if not times:
         return "—"
     median = f"{statistics.median(times):.3f}"

@@ -1,5 +1,5 @@
-"""All launchers in one world, in turns: round after round, every other one backwards, so that nobody always runs after
-the same neighbour."""
+"""The rounds of all launchers in one world. Every other round is in reverse order, so that no launcher always runs
+after the same one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OUTER_PREFIXES = ("SLURM_", "PMI_", "PMIX_", "OMPI_")
 
 
 class Place(NamedTuple):
-    """Where launchers are started.
+    """The conditions under which launchers are started.
 
-    python, path  what ranks are executed by, and where launchers are looked for
-    scratch    a directory for all trials, removed at the end
-    is_local   worldsize starts its ranks on this machine
+    python, path  the interpreter of the ranks, and the directories where launchers are looked for
+    scratch       a directory for all trials, removed at the end
+    is_local      whether worldsize starts its ranks on this machine
     """
 
     session: Session
@@ -41,13 +41,13 @@ class Place(NamedTuple):
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Keys that worldsize is to change: its ranks' Python is named already."""
+        """The keys that worldsize changes, without `environment`, because the Python of the ranks is named already."""
         return tuple(each for each in self.session.settings if not each.startswith("environment="))
 
 
 class Turns:
-    """The trials of one launcher. The first of each kind, while files are read for the first time, does not count;
-    where it fails, or does not end, there are no more of its kind."""
+    """The trials of one launcher. The first trial of each kind, in which files are read for the first time, does not
+    count. If it fails or does not end, there are no more trials of its kind."""
 
     def __init__(self, found: FoundLauncher) -> None:
         self.found = found
@@ -55,7 +55,8 @@ class Turns:
         self._failed: list[Trial] = []
 
     def take(self, run: Callable[[bool], Trial]) -> None:
-        """One more trial that ends, and one with a rank that fails; `run` is told whether it is to fail."""
+        """Run one more trial that ends normally, and one in which a rank fails. `run` is called with whether a rank
+        must fail."""
         if not _is_given_up(self._ended):
             self._ended.append(run(False))
         if not _is_given_up(self._ended) and not _is_given_up(self._failed):
@@ -90,7 +91,7 @@ def _known(times: Iterable[float | None]) -> list[float]:
 
 
 def take_rounds(world: World, place: Place, turns: Sequence[Turns], rounds: int, keep: Callable[[], None]) -> None:
-    """So many rounds after one that does not count; `keep` is called after each that does."""
+    """Run `rounds` rounds after one that does not count. `keep` is called after each round that counts."""
     try:
         for number in range(rounds + 1):
             for each in reversed(turns) if number % 2 else turns:
@@ -108,8 +109,8 @@ def _tell(text: str) -> None:
 
 
 def _run(found: FoundLauncher, world: World, place: Place, fails: bool) -> Trial:
-    """One trial, whose ranks meet in a directory of its own, which nodes of a cluster see, too. worldsize stands where
-    the person stands: configuration is looked for from there upwards."""
+    """Run one trial. Its ranks meet in a directory of its own, which the nodes of a cluster can see too. worldsize runs
+    in the user's current directory, because it looks for its configuration from there upwards."""
     launcher, session = found.launcher, place.session
     directory = tempfile.mkdtemp(dir=place.scratch)
     try:
@@ -128,8 +129,9 @@ def start_of(world: World, place: Place, fails: bool, directory: str) -> Start:
 
 
 def trial_environ(place: Place, found: FoundLauncher) -> dict[str, str]:
-    """Return the person's, without what an outer launcher has said of ranks, and, for those that start ranks on this
-    machine, without what it is an allocation of. worldsize's runs on this machine are not kept."""
+    """Return the user's environment without the variables that an outer launcher sets for ranks. For launchers that
+    start ranks only on this machine, the variables of an outer allocation are removed too. The runs of worldsize on
+    this machine go into the scratch directory, so that they are not kept."""
     outer = () if found.launcher.nodes else _OUTER_PREFIXES
     environ = {
         name: value

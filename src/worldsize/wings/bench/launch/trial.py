@@ -1,4 +1,4 @@
-"""One start of a launcher, with its times, and everything that it has started ended afterwards."""
+"""A single start of a launcher, with its times. All processes that it has started are terminated afterwards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from worldsize.common.named_tuple import NamedTuple
 
 MARK = "WORLDSIZE_BENCH_TRIAL"
-"""A variable that everything inherits that a trial starts: so all of it on this machine is found again."""
+"""The variable that all processes of a trial inherit. Its value is used to find all of them on this machine."""
 _LINE = re.compile(rb"worldsize-bench (first|step|failing) (\d{1,7}) (\d{1,19}) ([\w.-]{1,255});")
 _BAD = re.compile(r"(?i)error|\bnot\b|cannot|fail|refuse|denied|no such|unable|invalid|unrecognized")
 _LONGEST_LINE = 1 << 16
 _KEPT = 4000
 FAILS_AFTER = 0.2
-"""Seconds from the line of a rank that is to fail until it does: as in ranks/probe.py."""
+"""Seconds from the line in which a rank announces its failure until the failure, as in ranks/probe.py."""
 _PAUSE = 0.002
 _HELD_OPEN = 0.05
 _GRACE = 5.0
@@ -28,13 +28,13 @@ _CANCELLED_WITHIN = 15.0
 
 
 class Trial(NamedTuple):
-    """Seconds from the start of the command until every rank had said its first line, and had met the others; from the
-    end of the last rank (or the failure of one) until the command and all that it had started was gone. None: that did
-    not come about.
+    """The times of one start, in seconds. `first` and `step` are the times from the start of the command until every
+    rank had printed its first line, and had met the others. `over` is the time from the end of the last rank (or the
+    failure of one) until the command and all processes that it had started were gone. None: this was not reached.
 
-    endless  how many seconds it has gone on after the failure of a rank, without an end; 0: it has ended
-    left     processes that were there still five seconds after the command's end, and had to be ended
-    failure  a sentence; "" where it went as it should
+    endless  the seconds for which the command kept running after the failure of a rank; 0: it has ended
+    left     the number of processes that remained five seconds after the command's end, and had to be killed
+    failure  a sentence; "" if the trial went as expected
     """
 
     first: float | None = None
@@ -46,9 +46,11 @@ class Trial(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """times     Unix seconds of what each rank has said, by what and by its number
-    other     the end of what was printed besides
-    ended     when the command had ended and its output was closed; None: not in time
+    """The output of a trial.
+
+    times     Unix seconds of each rank's reports, by the report's name and the rank
+    other     the end of the remaining output
+    ended     the time when the command had ended and its output was closed; None: not in time
     """
 
     times: Mapping[tuple[str, int], float]
@@ -57,11 +59,12 @@ class Heard(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Whether a rank has failed on purpose. It had met all others then, whose lines its end may have overtaken."""
+        """True if a rank has failed on purpose. It had met all others before; its end may have overtaken their
+        lines."""
         return any(what == "failing" for what, _ in self.times)
 
     def all_of(self, what: str, ranks: int) -> float | None:
-        """When the last of all ranks has said it; None where one has not."""
+        """Return the time when the last of all ranks reported `what`; None if a rank has not reported it."""
         times = [self.times.get((what, rank)) for rank in range(ranks)]
         known = [each for each in times if each is not None]
         return max(known) if len(known) == ranks else None
@@ -76,8 +79,9 @@ def run_trial(
     limit: float,
     ended_by: int = signal.SIGTERM,
 ) -> Trial:
-    """Start the command and wait until all of it is over, at most `limit` seconds. Where it has not ended by then, or
-    this is interrupted, it gets the signal `ended_by`; whatever is left of it on this machine is killed."""
+    """Start the command and wait at most `limit` seconds until all of its processes have ended. If it has not ended by
+    then, or this function is interrupted, send it the signal `ended_by`. Kill all of its processes that remain on this
+    machine."""
     mark = secrets.token_hex(16)
     process = None
     began = time.time()
@@ -98,7 +102,8 @@ def run_trial(
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Processes of this user that carry the mark; those that are dead and not yet waited for do not."""
+    """Return the pids of this user's processes that carry the mark. Processes that are dead and not yet reaped do not
+    carry it."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for name in os.listdir("/proc"):
@@ -108,12 +113,13 @@ def marked_processes(mark: str) -> list[int]:
                     if wanted in file.read().split(b"\0"):
                         found.append(int(name))
             except OSError:
-                continue  # another user's, or gone
+                continue  # another user's process, or gone
     return found
 
 
 def end_marked(mark: str) -> int:
-    """Kill what is left, and return how many that were; what starts others meanwhile is looked for again."""
+    """Kill all processes that carry the mark, and return their number. Search again until none remains, because they
+    may start others meanwhile."""
     ended: set[int] = set()
     for _ in range(500):
         left = marked_processes(mark)
@@ -130,8 +136,9 @@ def end_marked(mark: str) -> int:
 
 
 def _end(process: subprocess.Popen[bytes] | None, mark: str, ended_by: int) -> None:
-    """A command that still runs is asked first: a job on a cluster is not ended by the death of what has started it.
-    Its output is read meanwhile, so that it can say its last words."""
+    """Terminate the command and all processes that carry the mark. A command that still runs gets the signal `ended_by`
+    first, because a job on a cluster does not end when the process that started it is killed. Its output is read
+    meanwhile, so that it can print its last lines."""
     try:
         if process is not None and process.poll() is None:
             process.send_signal(ended_by)
@@ -161,8 +168,8 @@ def _listen(process: subprocess.Popen[bytes], began: float, until: float) -> Hea
 
 
 def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[bytes], None]) -> None:
-    """Read what is printed, at most until `until`, or until the command has ended, also where something else that it
-    has started holds its output open. Of a long line the end counts."""
+    """Read the output and pass each line to `take`, until the time `until`, or until the command has ended, even if
+    another process that it started keeps its output open. Only the end of a long line is kept."""
     assert process.stdout is not None
     output, rest = process.stdout.fileno(), b""
     with selectors.DefaultSelector() as selector:
@@ -183,7 +190,8 @@ def _read_lines(process: subprocess.Popen[bytes], until: float, take: Callable[[
 
 
 def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
-    """When it has ended, to a few milliseconds: Popen.wait looks less and less often."""
+    """Wait for the end of the process and return its time, precise to a few milliseconds; None if it is still running
+    at `until`. Popen.wait polls at growing intervals."""
     while process.poll() is None:
         if time.time() >= until:
             return None
@@ -192,8 +200,9 @@ def _end_of(process: subprocess.Popen[bytes], until: float) -> float | None:
 
 
 def _take(line: bytes, began: float, came: float, times: dict[tuple[str, int], float]) -> bool:
-    """Keep what ranks say in this line, which may hold several of theirs, and a launcher's words around them; whether
-    it holds any. A rank's own clock counts where it is this machine's; else when its line came."""
+    """Record the ranks' reports in this line, which may contain several of them with a launcher's text around them.
+    Return whether it contains any. The rank's own clock counts if the rank is on this machine, otherwise the time when
+    the line arrived."""
     found = _LINE.findall(line)
     for what, rank, said, machine in found:
         own = int(said) / 1e9
@@ -203,17 +212,17 @@ def _take(line: bytes, began: float, came: float, times: dict[tuple[str, int], f
 
 
 def find_machine() -> str:
-    """What tells machines apart, as ranks say it: the number that the kernel has drawn as it was booted."""
+    """Return a name that identifies this machine, as ranks report it: the kernel's boot id, otherwise the host name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()
-    except OSError:  # a sandbox without it
+    except OSError:  # a sandbox without this file
         return os.uname().nodename
 
 
 def _wait_until_gone(mark: str, ended: float) -> tuple[float | None, int]:
-    """When nothing was left of it: `ended`, where that is so at the first look; and how many processes are left five
-    seconds later."""
+    """Wait until no marked process remains. Return the time of that, which is `ended` if there was none at the first
+    look, and 0; or None and the number of processes that remain after five seconds."""
     gone, until = ended, time.time() + _GRACE
     while left := marked_processes(mark):
         if time.time() >= until:
@@ -248,8 +257,8 @@ def _failure(heard: Heard, code: int | None, ranks: int, fails: bool, limit: flo
 
 
 def _last_words(output: str) -> str:
-    """Return the last line that speaks of an error; else the last that has words in it: Open MPI's messages end with
-    advice and a line of dashes."""
+    """Return the last line that reports an error, otherwise the last line that contains words, as ": LINE"; "" without
+    output. Open MPI's messages end with advice and a line of dashes."""
     said = [line.strip() for line in output.split("\n") if re.search(r"\w{2}", line)]
     bad = [line for line in said if _BAD.search(line)]
     return f": {(bad or said)[-1][:200]}" if said else ""

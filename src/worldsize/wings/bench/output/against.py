@@ -1,4 +1,4 @@
-"""A result beside an earlier one: what is faster, and what else is not the same."""
+"""Comparison of a result with an earlier one: which worlds are faster, and what else differs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _LONGEST_VALUE = 60
 
 
 def comparison_table(result: BenchResult, other: BenchResult) -> Table | None:
-    """Return the worlds that both have measured; None where there is none, or the two measure something else."""
+    """Return a table of the worlds that both results have measured; None if there are none, or if the two results
+    measure different things."""
     if not _is_comparable(result, other):
         return None
     earlier = {point.world: point for point in scaling_curve(other).measured()}
@@ -52,7 +53,8 @@ def _ratio_spread(now: Point, before: Point) -> str:
 
 
 def _verdict(now: Point, before: Point) -> str:
-    """Where one of the two has no spread, nothing says what a difference is worth."""
+    """Return whether the rate is now faster, slower or within the spread. There is no verdict if one of the two has no
+    spread, because the meaning of a difference is not known then."""
     if now.low is None or before.low is None:
         return NONE
     if is_clearly_faster(now, before):
@@ -80,7 +82,8 @@ def _is_comparable(result: BenchResult, other: BenchResult) -> bool:
 
 
 def _differences(result: BenchResult, other: BenchResult) -> list[str]:
-    """ "batch 64, before 128": of settings, hardware and software; of many the first ones."""
+    """Return the differences in settings, hardware and software as texts such as "batch 64, before 128"; of many only
+    the first ones, and the number of the others."""
     found = list(_differing([("title", result.title)], [("title", other.title)]))
     found += _differing([("compute", result.compute)], [("compute", other.compute)])
     found += _differing(result.settings.items(), other.settings.items())
@@ -102,7 +105,7 @@ def _differing(now: Iterable[tuple[str, str]], before: Iterable[tuple[str, str]]
 
 
 def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return a name may stand in several rows, one for each kind of node."""
+    """Return the values of each name. A name may have several rows, one for each kind of node."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)

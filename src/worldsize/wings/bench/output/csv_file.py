@@ -18,8 +18,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(result: BenchResult) -> str:
-    """One row for each world of a curve, with numbers as they are; of other results the rows of their tables, those
-    with the same headers below each other, others after an empty line."""
+    """Return the CSV text of a result. A curve has one row for each world, with unformatted numbers. Other results have
+    the rows of their tables; tables with the same headers follow each other directly, others after an empty line."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if result.scaling:
@@ -59,7 +59,8 @@ def _write_tables(writer: Any, tables: tuple[Table, ...]) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """Return a number, or a text in one line that no spreadsheet takes for a formula."""
+    """Return a number, or a text in one line that a spreadsheet does not interpret as a formula; "" for None and for
+    numbers that are not finite."""
     if value is None or (isinstance(value, float) and not abs(value) < float("inf")):
         return ""
     if not isinstance(value, str):

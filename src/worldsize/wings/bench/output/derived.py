@@ -1,4 +1,4 @@
-"""All that is told of a result, by whatever it is shown: text, JSON, a page."""
+"""The tables, sentences and data that are derived from a result, for every form of output: text, JSON, a page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ class Answer(NamedTuple):
 
 
 def kind_of(result: BenchResult) -> Benchmark:
-    """ConfigError for a kind that this installation is without."""
+    """Return the module of the result's kind of benchmark. Raise ConfigError if this installation does not contain
+    it."""
     module = KINDS.get(result.kind, result.kind).removeprefix("worldsize.")
     return cast("Benchmark", load_module(module, f"`worldsize bench {result.kind}`"))
 
 
 def answer_of(result: BenchResult, against: BenchResult | None = None) -> Answer:
-    """Return the tables and sentences of its kind, and what it is beside an earlier result."""
+    """Return the tables and sentences of the result, with those of its comparison with an earlier result if there is
+    one."""
     kind = kind_of(result)
     tables, sentences = kind.tables(result), kind.sentences(result)
     if against is not None:
@@ -36,7 +38,7 @@ def answer_of(result: BenchResult, against: BenchResult | None = None) -> Answer
 
 
 def fact_tables(result: BenchResult) -> tuple[Table, ...]:
-    """What it was measured on; a table of nothing is left out."""
+    """Return the tables of the hardware and the software of a measurement, without empty ones."""
     pairs = (("Hardware", result.hardware), ("Software", result.software))
     return tuple(Table(caption, ("", ""), tuple(rows)) for caption, rows in pairs if rows)
 
@@ -46,7 +48,7 @@ def charts_of(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def result_data(result: BenchResult, against: BenchResult | None = None) -> dict[str, Any]:
-    """Return the result and what follows from it, of JSON's kinds: for `-o json`."""
+    """Return the result and everything that is derived from it, as JSON values, for `-o json`."""
     curve = scaling_curve(result)
     measurements = [_measurement_data(point, result, curve) for point in curve.points]
     data = {**result._asdict(), "settings": dict(result.settings), "measurements": measurements}
@@ -63,7 +65,7 @@ def result_data(result: BenchResult, against: BenchResult | None = None) -> dict
 
 
 def _measurement_data(point: Point, result: BenchResult, curve: Curve) -> dict[str, Any]:
-    """What a curve alone has is there for results that are one."""
+    """Return a measurement as JSON values. The fields of a curve are included only if the result is a curve."""
     measurement = point.measurement
     data = {**measurement._asdict(), "world": str(measurement.world), "details": dict(measurement.details)}
     data["rates"] = list(measurement.rates)
@@ -76,7 +78,7 @@ def _measurement_data(point: Point, result: BenchResult, curve: Curve) -> dict[s
 
 
 def _finite(value: Any) -> Any:
-    """Return the value without what JSON has no number for."""
+    """Return the value with None in place of each float that JSON cannot express."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The files that a benchmark leaves beside its `result.json`: CSV, pictures, the page."""
+"""The files that a benchmark writes next to its `result.json`: CSV, pictures, the page."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CSV, SVG, PNG, PAGE = "result.csv", "scaling.svg", "scaling.png", "report.html"
 
 
 def write_files(result: BenchResult, directory: str, against: BenchResult | None = None) -> list[str]:
-    """Return the paths of the files, each replaced as a whole. Without matplotlib there is no picture, and a notice
-    says so; a picture of an earlier result does not stay. StorageError where one cannot be written."""
+    """Write the files of a result, and return their paths. Each file is replaced as a whole. Without matplotlib there
+    is no picture, which a notice reports; a picture of an earlier result is removed. Raise StorageError if a file
+    cannot be written."""
     pictures = find_provider("pictures")
     drawn = _draw(result, pictures) if pictures is not None else {}
     files = {CSV: csv_text(result).encode(), **drawn}
@@ -32,7 +33,7 @@ def write_files(result: BenchResult, directory: str, against: BenchResult | None
 
 
 def _draw(result: BenchResult, pictures: Any) -> dict[str, bytes]:
-    """Return the picture in both formats; none where nothing was measured, or where matplotlib is missing."""
+    """Return the picture in both formats; empty if nothing was measured, or if matplotlib is missing."""
     charts = charts_of(result, pictures)
     if not charts:
         return {}

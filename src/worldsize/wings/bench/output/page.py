@@ -1,4 +1,5 @@
-"""A result as an HTML page of one file: what to do, the picture, the tables, on what and how it was measured."""
+"""A result as an HTML page in one file: the recommendation, the picture, the tables, and the conditions of the
+measurement."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _COLUMNS = {
 
 
 def page_bytes(result: BenchResult, picture: bytes | None, pictures: Any, against: BenchResult | None = None) -> bytes:
-    """`pictures` is that provider; `picture` an SVG, None where none can be drawn."""
+    """Return the HTML page of a result. `pictures` is the provider of that name. `picture` is an SVG; None if none can
+    be drawn."""
     answer = answer_of(result, against)
     sections = [
         _sentences(answer.sentences, pictures),
@@ -59,7 +61,7 @@ def _moment_text(created: float) -> str:
 
 
 def _sentences(sentences: tuple[str, ...], pictures: Any) -> Any:
-    """Return the first one, the recommendation, stands out."""
+    """Return the section with the sentences. The first one, the recommendation, is emphasised."""
     first, rest = sentences[:1], sentences[1:]
     lines = [pictures.element("p", pictures.element("strong", sentence)) for sentence in first]
     lines += [pictures.element("p", sentence) for sentence in rest]
@@ -76,7 +78,8 @@ def _facts(result: BenchResult, pictures: Any) -> list[Any]:
 
 
 def _sources(result: BenchResult, pictures: Any) -> list[Any]:
-    """Where the published figures stand; of standard settings without any, that there is none."""
+    """Return the section with links to the published figures. For standard settings without such figures, the section
+    states that there are none."""
     sources = published_sources(result)
     if not sources:
         text = "None is known for these GPUs, as many of them, and this precision."

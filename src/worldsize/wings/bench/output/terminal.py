@@ -1,4 +1,4 @@
-"""A result as text."""
+"""A result as text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from worldsize.wings.bench.result import BenchResult, Table
 
 
 def result_lines(result: BenchResult, against: BenchResult | None = None) -> list[str]:
-    """Return the tables, those of hardware and software, and at the end the sentences, which are what a person came
-    for.
+    """Return the tables of the result, those of hardware and software, and at the end the sentences, which are the main
+    result.
 
-    Each is one line; what ranks and nodes have named is escaped in it.
+    Each sentence and each caption is in one line.
     """
     text = answer_of(result, against)
     lines: list[str] = []

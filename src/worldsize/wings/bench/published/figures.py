@@ -1,7 +1,8 @@
-"""Published images per second of ResNet-50, read where `link` leads, and never measured here.
+"""Published images per second of ResNet-50, read at the addresses in `source`, and never measured here.
 
 "Expected" is what a plain training script of the framework reached on such a machine. "Best known" is what its makers
-reached with all that helps (MLPerf's rules, DALI for the images, tuned layouts): not what a plain script should reach.
+reached with every available optimisation (MLPerf's rules, DALI for the images, tuned layouts). A plain script is not
+expected to reach it.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ _GOOGLE = (
 
 
 class Published(NamedTuple):
-    """model, memory  words that stand in the name of the GPU as NVML tells it ("NVIDIA A100-SXM4-80GB")
-    hardware    the machine, as its source calls it
-    framework   as `--framework` has it; "" where `bench resnet50` has none of that kind
-    precision   "fp32", "tf32" (what PyTorch computes convolutions of 32 bits in from Ampere on) or "fp16", mixed
-    figures     images/s by numbers of nodes and of GPUs of all nodes together
-    best_known  whether it is that, and not what to expect
-    source      its name, and where it is
-    data        "ImageNet", read and decoded, or "synthetic"
+    """Published figures of one kind of GPU, framework and precision.
+
+    model, memory  words that the name of the GPU contains, as NVML reports it ("NVIDIA A100-SXM4-80GB")
+    hardware       the machine, as its source calls it
+    framework      a value of `--framework`; "" if `bench resnet50` has no such framework
+    precision      "fp32", "tf32" (which PyTorch uses for 32-bit convolutions from Ampere on) or "fp16", mixed
+    figures        images/s by the number of nodes and the number of GPUs of all nodes together
+    best_known     whether the figures are "best known", not "expected"
+    source         the name of the source, and its address
+    data           "ImageNet", read and decoded, or "synthetic"
     """
 
     model: str
@@ -65,7 +68,7 @@ def _pair(
     mixed: dict[tuple[int, int], float],
     best_known: bool = False,
 ) -> list[Published]:
-    """One table of a source: in 32 bits, and in mixed precision."""
+    """Return the entries of one table of a source: one in 32 bits, and one in mixed precision."""
     return [
         Published(*gpu, framework, precision, figures, best_known, source)
         for precision, figures in (full, ("fp16", mixed))

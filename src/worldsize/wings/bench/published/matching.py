@@ -1,4 +1,5 @@
-"""Which published figures are of the same GPUs, as many of them, and the same precision; of others nothing is said."""
+"""Selection of the published figures for the same GPUs, the same number of them, and the same precision. No other
+figures are shown."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _MOST_LINES = 3
 
 
 class Match(NamedTuple):
-    """A world that was measured, and what is published of such a one."""
+    """A world that was measured, and a published figure for such a world."""
 
     measurement: Measurement
     rate: float
@@ -23,7 +24,8 @@ class Match(NamedTuple):
 
 
 def published_matches(result: BenchResult) -> list[Match]:
-    """In the order of the worlds. Empty for any other than standard settings of `bench resnet50`."""
+    """Return the matches in the order of the worlds. Empty unless the result is one of `bench resnet50` with standard
+    settings."""
     if not is_standard(result):
         return []
     found = []
@@ -37,7 +39,8 @@ def published_matches(result: BenchResult) -> list[Match]:
 
 
 def is_standard(result: BenchResult) -> bool:
-    """Return whether the title says of the network that it is the standard one, and nothing else of it."""
+    """Return whether the result is one of `bench resnet50` whose title does not mark the network as a non-standard
+    one."""
     return result.kind == "resnet50" and "tiny settings" not in result.title
 
 
@@ -49,7 +52,7 @@ def is_of_same_kind(published: Published, result: BenchResult, measurement: Meas
 
 
 def gpu_name(result: BenchResult, measurement: Measurement) -> str:
-    """As its ranks, or its nodes, have named it; "" where neither has."""
+    """Return the name of the GPU as the ranks, or else the nodes, have reported it; "" if neither has."""
     device = measurement.details.get("device")
     if isinstance(device, str) and device:
         return device
@@ -57,7 +60,8 @@ def gpu_name(result: BenchResult, measurement: Measurement) -> str:
 
 
 def computed_precision(result: BenchResult, measurement: Measurement, gpu: str) -> str:
-    """ "tf32" where 32 bits are asked for and the GPU takes 19 of them for convolutions, unless that is off."""
+    """Return the precision in which the ranks computed: "tf32" if fp32 is requested and the GPU uses 19 of the 32 bits
+    for convolutions, unless that is off; otherwise the requested one."""
     precision = _said("precision", result, measurement)
     has_tf32 = any(model in gpu for model in _TF32_MODELS)
     if precision.startswith("fp32") and has_tf32 and _said("tf32", result, measurement) not in _OFF:
@@ -66,13 +70,15 @@ def computed_precision(result: BenchResult, measurement: Measurement, gpu: str) 
 
 
 def _said(name: str, result: BenchResult, measurement: Measurement) -> str:
-    """What a world's ranks, or the settings of all worlds, say under this name, in small letters; "" for nothing."""
+    """Return the value that a world's ranks, or else the settings of all worlds, have under this name, in lower case;
+    "" if there is none."""
     value = measurement.details.get(name) or result.settings.get(name)
     return value.lower() if isinstance(value, str) else ""
 
 
 def published_table(result: BenchResult) -> Table | None:
-    """None where nothing is published of such GPUs, as many and in that precision."""
+    """Return a table of the published figures that match; None if nothing is published for such GPUs, this number of
+    them and that precision."""
     matches = sorted(published_matches(result), key=lambda match: match.published.best_known)
     if not matches:
         return None
@@ -95,7 +101,8 @@ def published_table(result: BenchResult) -> Table | None:
 
 
 def published_sentences(result: BenchResult) -> tuple[str, ...]:
-    """One, of the largest world with a figure of the same framework; none of what is best known: that is no measure."""
+    """Return one sentence, which compares the largest world that has an expected figure of the same framework; empty if
+    there is none. Best known figures are not used, because they are no measure for a plain script."""
     framework = result.settings.get("framework", "")
     matches = [
         match
@@ -112,12 +119,13 @@ def published_sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def published_sources(result: BenchResult) -> dict[str, str]:
-    """Names of the sources that were compared with, and where they are."""
+    """Return the names of the sources that were compared with, and their addresses."""
     return dict(match.published.source for match in published_matches(result))
 
 
 def published_lines(result: BenchResult) -> list[tuple[str, list[float], list[float]]]:
-    """Names, ranks and rates, for a chart: of each source that a world matches all figures up to the largest world."""
+    """Return names, ranks and rates of lines for a chart. Each source that matches a world gives a line with all of its
+    figures up to the largest world."""
     matches = published_matches(result)
     most = max((each.world.ranks for each in result.measurements if usable_rate(each) is not None), default=0)
     lines = []

@@ -1,4 +1,5 @@
-"""`worldsize bench resnet50`: images per second of the standard network, trained by all ranks of each world."""
+"""`worldsize bench resnet50`: measures the images per second of the standard network, trained by all ranks of each
+world."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def add_options(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Train at each world. UsageError, WorldsizeError."""
+    """Train in each world and return the result. Raise UsageError for invalid options. Raise WorldsizeError."""
     _check_options(options)
     if any(setting.startswith("virtual_gpus=") for setting in session.settings):
         hint = "worldsize rehearse shows whether a job runs on GPUs"
@@ -80,7 +81,8 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def title(options: argparse.Namespace) -> str:
-    """What is measured; whatever makes it another network than the published one stands in it."""
+    """Return the title of the measurement. It names every setting that makes the network differ from the published
+    one."""
     what = f"ResNet-50, {NAMES[options.framework]}, {_data_words(options.data)}, {options.precision}"
     tiny = []
     if options.image_size not in (None, STANDARD_SIZE):
@@ -94,7 +96,7 @@ def title(options: argparse.Namespace) -> str:
 
 
 def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
-    """What makes a measurement another one."""
+    """Return the settings that distinguish one measurement from another."""
     found = {
         "framework": options.framework,
         "data": options.data,
@@ -108,7 +110,8 @@ def settings(options: argparse.Namespace, session: Session) -> dict[str, str]:
 
 
 def _tf32_words(options: argparse.Namespace) -> str:
-    """What ranks say of TF32 before they have seen a GPU: TensorFlow has it on for all products of matrices."""
+    """Return the setting of TF32 before the ranks have seen a GPU. TensorFlow enables it for all products of
+    matrices."""
     if options.precision != "fp32":
         return ""
     where = "" if options.framework == "tensorflow" else " for convolutions"
@@ -116,7 +119,7 @@ def _tf32_words(options: argparse.Namespace) -> str:
 
 
 def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
-    """Return the job of one world; its code lies beside this file."""
+    """Return the job of one world. Its code is in the directory `ranks` next to this file."""
     inputs: dict[str, Any] = {}
     data = options.data
     if data not in NO_DIRECTORY:
@@ -141,9 +144,9 @@ def job_of(options: argparse.Namespace, world: World, cwd: str) -> Job:
 
 
 def _share(world: World, session: Session, local: bool) -> str:
-    """Return the ranks on a machine, and those of the largest world: on CPUs each rank is to have as many threads in
-    every world, as each has one GPU, or a curve would show how a rank shares cores. "" where the person sets threads.
-    """
+    """Return the number of ranks on a machine, and that of the largest world, as "N/M". On CPUs each rank must have the
+    same number of threads in every world, just as each has one GPU; otherwise the curve would show how ranks share
+    cores. "" if the user sets the threads."""
     if any(setting.startswith(("threads=", "environment_variables.OMP_NUM_THREADS=")) for setting in session.settings):
         return ""
     counts = [each.ranks if local else each.ranks_per_node for each in (*session.worlds, world)]
@@ -164,7 +167,8 @@ def _data_words(data: str) -> str:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """UsageError for numbers that no measurement has, and for a network that the framework has not."""
+    """Check the options. Raise UsageError for numbers that are out of range, for a network that the framework does not
+    have, and for an unknown kind of data."""
     least = {"batch": 1, "steps": 1, "warmup": 0, "workers": 0, "image_size": _SMALLEST, "width": 1}
     for name, smallest in least.items():
         value = getattr(options, name)

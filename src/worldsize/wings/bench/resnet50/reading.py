@@ -1,4 +1,4 @@
-"""What the first rank has written, as a measurement: a file of a run, in which anything may stand."""
+"""Reader of the first rank's report, as a measurement. The file belongs to a run, so its content may be anything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TEXTS = ("framework", "device", "precision", "tf32", "data")
 
 
 def read_measurement(path: str, world: World) -> Measurement:
-    """Return the rate of each block of steps, and their median. WorldsizeError, in one sentence, where the file is not
-    there, or does not say what was measured at this world."""
+    """Read the report and return the measurement, with the rate of each block of steps and their median. Raise
+    WorldsizeError, in one sentence, if the file does not exist or is not a measurement of this world."""
     try:
         content = read_file(path, _MOST_BYTES + 1)
     except OSError as error:
@@ -36,7 +36,7 @@ def read_measurement(path: str, world: World) -> Measurement:
 
 
 def parse_measurement(content: bytes, world: World) -> Measurement:
-    """One of PARSE_ERRORS for what is none of this world."""
+    """Parse a report and return the measurement. Raise one of PARSE_ERRORS if it is not a measurement of this world."""
     if len(content) > _MOST_BYTES:
         raise ValueError("it is too large")
     found = json.loads(content)
@@ -59,7 +59,7 @@ def parse_measurement(content: bytes, world: World) -> Measurement:
 
 
 def _details(found: dict[str, Any], step_seconds: float) -> dict[str, Any]:
-    """What is known of the ranks besides: counts, short texts, and the software that they have loaded."""
+    """Return what else is known of the ranks: counts, short texts, and the software that they have loaded."""
     details: dict[str, Any] = {"step_seconds": step_seconds}
     details.update({name: _count(found, name, least=0) for name in _COUNTS if name in found})
     details.update({name: _text(found[name]) for name in _TEXTS if name in found})
@@ -99,7 +99,7 @@ def _share(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    """One line of a text of reasonable length."""
+    """Check that `value` is one line of text of reasonable length, and return it. Raise ValueError if it is not."""
     if type(value) is not str or len(value) > _LONGEST_TEXT or not value.isprintable():
         raise ValueError(f"{value!r:.40} is not text")
     return value

@@ -1,8 +1,8 @@
-"""The curve of a result: what each world does against the smallest one.
+"""The curve of a result: the performance of each world relative to the smallest one.
 
-Everything here is computed from what was measured, and nothing is filled in: where a number does not follow, it is
-None. The base is the smallest world that was measured, of as many ranks the one on fewer nodes; how fast a single rank
-would be is not guessed where the base has several.
+Everything here is computed from measured values, and nothing is filled in: a number that does not follow from them is
+None. The base is the smallest world that was measured; of those with the same number of ranks, the one on fewer nodes.
+If the base has several ranks, the speed of a single rank is not estimated.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from worldsize.wings.bench.result import BenchResult, Measurement
 from worldsize.wings.bench.worlds import World
 
 FEW_RATES = 4
-"""Of fewer single rates, all are the spread."""
+"""The number of single rates below which the spread includes all of them."""
 
 
 class Point(NamedTuple):
-    """One world, whether it was measured or not.
+    """A world of the curve, whether it was measured or not.
 
-    rate, low, high  the median, and the spread of the single rates around it: their middle half, or all of them where
-                 they are fewer than four. The three are None where nothing was measured, `low` and `high` where there
-                 is one rate alone
-    speed_up     how many times as fast as the base
-    efficiency   the speed-up by how many times as many ranks; None where the world or the base is oversubscribed
-    devices      GPUs of the world, or its nodes where no world used GPUs
-    device_hours for which the run held them; None where it is not known
-    cost         device-hours for the same work, as a multiple of the base's
+    rate, low, high  the median, and the spread of the single rates around it: their middle half, or all of them if
+                     there are fewer than four. All three are None if nothing was measured; `low` and `high` are None
+                     if there is only one rate.
+    speed_up         how many times as fast as the base
+    efficiency       the speed-up divided by the ratio of the numbers of ranks; None if the world or the base is
+                     oversubscribed
+    devices          the GPUs of the world, or its nodes if not all worlds used GPUs
+    device_hours     the device-hours for which the run held them; None if they are not known
+    cost             the device-hours for the same work, as a multiple of the base's
     """
 
     measurement: Measurement
@@ -46,19 +47,23 @@ class Point(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """points  in the order of the result; `base` is one of them, None where no world was measured.
-    device  "GPU" or "node": what hours are counted of."""
+    """The curve of a result.
+
+    base    the point that the others are compared with; None if no world was measured
+    points  the points in the order of the result
+    device  "GPU" or "node": the unit of device-hours
+    """
 
     base: Point | None
     points: tuple[Point, ...]
     device: str
 
     def measured(self) -> list[Point]:
-        """From the smallest world to the largest."""
+        """Return the measured points, from the smallest world to the largest."""
         return sorted((point for point in self.points if point.rate is not None), key=size_of)
 
     def sound(self) -> list[Point]:
-        """Those measured of which an efficiency can be said, from the smallest world to the largest."""
+        """Return the measured points that have an efficiency, from the smallest world to the largest."""
         return [point for point in self.measured() if point.efficiency is not None]
 
 
@@ -78,7 +83,7 @@ def scaling_curve(result: BenchResult) -> Curve:
 
 
 def usable_rate(measurement: Measurement) -> float | None:
-    """Return the rate; None where there is none to reckon with, as of a run that failed."""
+    """Return the rate; None if there is none to compute with, for example for a run that failed."""
     rate = measurement.rate
     if measurement.failure or rate is None or measurement.world.ranks < 1:
         return None
@@ -116,20 +121,22 @@ def _against(point: Point, base: Point) -> Point:
 
 
 def relative_cost(point: Point, other: Point) -> float | None:
-    """Device-hours for the same work, as a multiple of the other's."""
+    """Return the device-hours for the same work, as a multiple of those of `other`; None if they are not known."""
     if not (point.rate and other.rate and point.devices and other.devices):
         return None
     return finite(point.devices / other.devices * (other.rate / point.rate))
 
 
 def is_clearly_faster(point: Point, other: Point) -> bool:
-    """Return whether the spreads do not overlap; of what has no spread, its rate counts."""
+    """Return whether `point` is faster than `other` and their spreads do not overlap. For a point without a spread, its
+    rate counts."""
     low, high = point.low or point.rate, other.high or other.rate
     return low is not None and high is not None and low > high
 
 
 def efficiency_range(point: Point, base: Point) -> tuple[float, float] | None:
-    """Between which efficiencies the spreads of both leave it; None without efficiency or spreads."""
+    """Return the lowest and the highest efficiency that the spreads of both points permit; None without an efficiency
+    or without spreads."""
     ends = (point.low, point.high, base.low, base.high)
     if point.efficiency is None or None in ends:
         return None
@@ -140,5 +147,5 @@ def efficiency_range(point: Point, base: Point) -> tuple[float, float] | None:
 
 
 def finite(value: float) -> float | None:
-    """Return the value; None for what overflowed."""
+    """Return the value; None if it is not finite or too large to be meaningful."""
     return value if isfinite(value) and abs(value) < 1e15 else None

@@ -14,8 +14,7 @@ _OVERSUBSCRIBED = "oversubscribed"
 
 
 def tables(result: BenchResult) -> tuple[Table, ...]:
-    """Return the table of worlds, in the order in which they were measured; that of published figures, where some
-    match."""
+    """Return the table of worlds, in the order of the measurements, and the table of published figures if any match."""
     curve = scaling_curve(result)
     columns = [column for column in _columns(curve, result) if column is not None]
     rows = tuple(tuple(cells[place] for _, cells in columns) for place in range(len(curve.points)))
@@ -32,7 +31,7 @@ def charts(result: BenchResult, pictures: Any) -> tuple[Any, ...]:
 
 
 def _columns(curve: Curve, result: BenchResult) -> list[tuple[str, list[str]] | None]:
-    """Headers with their cells. A column in which nothing would stand is None."""
+    """Return the headers with their cells. An optional column is None if all of its cells would be empty."""
     points = curve.points
     over = f"over {curve.base.world}" if curve.base is not None and curve.base.world.ranks > 1 else ""
     return [
@@ -65,7 +64,7 @@ def _spread_text(point: Point) -> str:
 
 
 def _efficiency_text(point: Point, curve: Curve) -> str:
-    """No number where ranks share cores or GPUs, or where those of the base do."""
+    """Return the efficiency as text. There is no number if the ranks, or those of the base, share cores or GPUs."""
     if point.rate is None:
         return NONE
     if point.measurement.oversubscribed:
@@ -76,7 +75,8 @@ def _efficiency_text(point: Point, curve: Curve) -> str:
 
 
 def _notes(result: BenchResult) -> list[str]:
-    """What the runs have said of themselves: why they failed, who shares what, and whether they ran the same code."""
+    """Return remarks on the runs: why they failed, which ranks share cores or GPUs, and whether all ran the same
+    code."""
     found = []
     for each in result.measurements:
         found += [f"{each.world}: {text}" for text in (each.failure, each.oversubscribed) if text]

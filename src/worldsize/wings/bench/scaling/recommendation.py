@@ -1,8 +1,9 @@
-"""Which world to use, in a sentence with its numbers; where the measurement does not say, that and why.
+"""The recommendation of a world, in a sentence with its numbers. If the measurements do not permit one, the sentence
+states this and the reason.
 
-The rule: from the base upwards, a larger world takes the place of the one before where its efficiency is at least 75 %,
-where the ranks that it adds to that world do at least half of what a rank of the base does, and where it is clearly
-faster, that is, their spreads do not overlap. What failed or is oversubscribed takes no part.
+The rule goes from the base upwards. A larger world replaces the previous choice if its efficiency is at least 75 %, if
+each rank that it adds does at least half of what a rank of the base does, and if it is clearly faster, that is, their
+spreads do not overlap. Worlds that failed or are oversubscribed are left out.
 """
 
 from __future__ import annotations
@@ -22,21 +23,22 @@ from worldsize.wings.bench.scaling.wording import amount_text, list_text, percen
 LEAST_EFFICIENCY = 0.75
 LEAST_MARGINAL_EFFICIENCY = 0.5
 MORE_THAN_LINEAR = 1.05
-"""Above, an efficiency is worth a sentence."""
+"""The efficiency above which a world is mentioned in a sentence."""
 _WAITING = 0.2
-"""Share of a step: from here on, communication is said to limit."""
+"""The share of a step from which communication counts as the limit."""
 _LITTLE_WORK = 10.0
-"""Seconds: what takes less than that is too little to be divided."""
+"""The time in seconds below which the work is too little to be divided."""
 
 
 def recommendation(result: BenchResult) -> tuple[str, ...]:
-    """Return the recommendation first, then what a person must know to judge it. At least one sentence."""
+    """Return the recommendation first, then what a user must know to judge it. At least one sentence."""
     curve = scaling_curve(result)
     return (_advice(curve), *_reservations(curve))
 
 
 def recommended_point(curve: Curve) -> Point | None:
-    """By the rule; the base where no larger world is worth it, None where nothing can be said."""
+    """Return the point that the rule recommends. It is the base if no larger world is worth its ranks; None if nothing
+    can be concluded."""
     points = curve.sound()
     if len(points) < 2:
         return None
@@ -55,7 +57,8 @@ def _is_worth_it(point: Point, best: Point, base: Point) -> bool:
 
 
 def _marginal_efficiency(point: Point, best: Point, base: Point) -> float | None:
-    """What each rank does that `point` has more, as a share of what a rank of the base does; None with none more."""
+    """Return what each additional rank of `point` does, compared with `best`, as a share of what a rank of the base
+    does; None if there are no additional ranks."""
     more = point.world.ranks - best.world.ranks
     if more <= 0 or point.speed_up is None or best.speed_up is None:
         return None
@@ -63,7 +66,7 @@ def _marginal_efficiency(point: Point, best: Point, base: Point) -> float | None
 
 
 def _is_unclear(point: Point, other: Point) -> bool:
-    """Return whether neither is clearly faster."""
+    """Return whether neither point is clearly faster than the other."""
     return not is_clearly_faster(point, other) and not is_clearly_faster(other, point)
 
 
@@ -120,7 +123,7 @@ def _worth(others: list[Point], best: Point, curve: Curve) -> str:
 
 
 def _compared(point: Point, best: Point, curve: Curve) -> str:
-    """ "would be 1.2 × as fast for 1.7 × the GPU-hours"."""
+    """Return a comparison such as "would be 1.2 × as fast for 1.7 × the GPU-hours"."""
     if point.rate is None or best.rate is None:
         return "has no rate"
     ratio = point.rate / best.rate
@@ -133,7 +136,7 @@ def _compared(point: Point, best: Point, curve: Curve) -> str:
 
 
 def _limit(others: list[Point]) -> str:
-    """What keeps the next larger world from being worth it, where that was measured."""
+    """Return what limits the next larger world, if that was measured; otherwise ""."""
     for point in others[:1]:
         share = point.measurement.communication
         if share is not None and _WAITING <= share <= 1:
@@ -152,7 +155,8 @@ def _reservations(curve: Curve) -> list[str]:
 
 
 def _whole_nodes(curve: Curve) -> str:
-    """Ranks that the rule finds too many cost nothing where their node is held anyway."""
+    """Return a sentence on a faster world that takes fewer node-hours; "" if there is none. Ranks that the rule rejects
+    cost nothing if their node is held anyway."""
     best = recommended_point(curve)
     if best is None or curve.device != "node":
         return ""
@@ -195,7 +199,8 @@ def _more_than_linear(curve: Curve) -> str:
 
 
 def _near_the_limit(curve: Curve) -> str:
-    """Where the spread alone decides on which side of the rule a world is."""
+    """Return a sentence on the worlds whose spread alone decides on which side of the limit of efficiency they are; ""
+    if there are none."""
     if curve.base is None:
         return ""
     unsure = []

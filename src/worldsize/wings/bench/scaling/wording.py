@@ -1,16 +1,17 @@
-"""Numbers of benchmarks as people read them; none of them is ever "nan" or "inf"."""
+"""Formatting of the numbers of benchmarks for users. The result is never "nan" or "inf"."""
 
 from __future__ import annotations
 
 from math import isfinite
 
 NONE = "–"
-"""In a table, for what was not measured."""
+"""The text in a table for a value that was not measured."""
 _LARGEST = 1e15
 
 
 def amount_text(value: float | None) -> str:
-    """Three digits that matter, all those before the point: "0.0123", "4.56", "78.9", "2,855"."""
+    """Format a number with three significant digits, or with all digits before the decimal point: "0.0123", "4.56",
+    "78.9", "2,855"."""
     if value is None or not isfinite(value):
         return NONE
     size = abs(value)
@@ -26,14 +27,14 @@ def amount_text(value: float | None) -> str:
 
 
 def percent_text(share: float | None) -> str:
-    """ "89 %" of 0.89."""
+    """Format a share as a percentage: "89 %" for 0.89."""
     if share is None or not isfinite(share):
         return NONE
     return f"{share * 100:.0f} %" if abs(share) < _LARGEST else NONE
 
 
 def times_text(ratio: float) -> str:
-    """ "7.1 ×", "1.24 ×": how many times as much, with two digits that matter, three below 2."""
+    """Format a ratio: "7.1 ×", "1.24 ×". It has two significant digits, and three below 2."""
     if not isfinite(ratio) or abs(ratio) >= _LARGEST:
         return NONE
     if ratio >= 99.5:
@@ -42,7 +43,7 @@ def times_text(ratio: float) -> str:
 
 
 def list_text(words: list[str], most: int = 6) -> str:
-    """ "1x1, 1x2 and 2x2"; of many the first ones, and how many more."""
+    """Format a list: "1x1, 1x2 and 2x2". A long list is cut to its first words and the number of the others."""
     if len(words) > most:
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -1,4 +1,4 @@
-"""`worldsize bench job.yml`: a training of one's own at several world sizes."""
+"""`worldsize bench job.yml`: measures the user's own training at several world sizes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _HOUR = 3600.0
 
 
 class Measure(NamedTuple):
-    """What is taken for the speed of a run.
+    """The definition of the speed of a run.
 
-    metric, pattern  one of both, or none: how long its ranks took
-    is_time   the value is seconds: less is better
-    per_rank  the value is one rank's: all ranks together do so many times as much
-    is_weak   each rank has as much to do in a larger world: then all do more of it
-    unit      of the rate
+    metric, pattern  one of the two, or none: the time of its ranks
+    is_time          whether the value is in seconds: less is better
+    per_rank         whether the value is that of one rank: all ranks together do N times as much
+    is_weak          whether each rank has the same work in a larger world, so that all ranks together do more
+    unit             the unit of the rate
     """
 
     metric: str | None
@@ -56,7 +56,7 @@ class Measure(NamedTuple):
     unit: str
 
     def rate(self, value: float, ranks: int) -> float:
-        """What all ranks together do in a second, or an hour where whole runs are counted."""
+        """Return what all ranks together do in a second, or in an hour if whole runs are counted."""
         if self.is_time:
             return (_HOUR if self.is_whole_run else 1.0) * (ranks if self.is_weak else 1) / value
         return value * (ranks if self.per_rank else 1)
@@ -86,7 +86,8 @@ def sentences(result: BenchResult) -> tuple[str, ...]:
 
 
 def _thread_sentences(result: BenchResult) -> list[str]:
-    """Without GPUs the cores are shared out: a rank that has fewer threads in a larger world is slower for that."""
+    """Return a sentence if the ranks have different numbers of threads in different worlds. Without GPUs the cores are
+    shared out, and a rank with fewer threads in a larger world is slower for that reason."""
     measured = [each for each in result.measurements if each.rate is not None]
     threads = {str(each.world): each.details.get("threads") for each in measured}
     counts = [count for count in threads.values() if type(count) is int]
@@ -98,7 +99,7 @@ def _thread_sentences(result: BenchResult) -> list[str]:
 
 
 def measure(options: argparse.Namespace, session: Session) -> BenchResult:
-    """Run the job at each world. JobError, UsageError, WorldsizeError."""
+    """Run the job in each world and return the result. Raise JobError, UsageError, WorldsizeError."""
     asked = _measure_of(options)
     if options.pattern:
         compiled_pattern(options.pattern)
@@ -125,7 +126,7 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
 
 
 def _measure_of(options: argparse.Namespace) -> Measure:
-    """UsageError for options that contradict each other."""
+    """Return the definition of speed that the options give. Raise UsageError for options that contradict each other."""
     if options.metric and options.pattern:
         raise UsageError("--metric and --pattern cannot be combined", None, "name one of them")
     is_whole_run = not (options.metric or options.pattern)
@@ -144,7 +145,7 @@ def _measure_of(options: argparse.Namespace) -> Measure:
 
 
 def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str:
-    """Of the rate. With weak scaling a whole run does the work of as many runs as it has ranks."""
+    """Return the unit of the rate. With weak scaling, a whole run does the work of as many runs as it has ranks."""
     if is_whole_run:
         return "runs of one rank/h" if is_weak else "runs/h"
     said: str = options.unit or options.metric or "value"
@@ -152,7 +153,7 @@ def _unit(options: argparse.Namespace, is_whole_run: bool, is_weak: bool) -> str
 
 
 def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
-    """Return the job that WHAT names, and the line of each key. UsageError, JobError."""
+    """Return the job that WHAT names, and the line of each key. Raise UsageError, JobError."""
     if options.words is None and options.what.endswith(".py"):
         return script_job(options.what), {}
     named = argparse.Namespace(**{**vars(options), "job": options.what, "code": None})
@@ -163,7 +164,8 @@ def _job_of(options: argparse.Namespace) -> tuple[Job, Any]:
 
 
 def _at_world(job: Job, world: World) -> Job:
-    """JobError for a job that lays out roles itself, whose ranks no world sets."""
+    """Return the job at the size of a world. Raise JobError for a job that defines its roles itself, because a world
+    cannot set its ranks."""
     try:
         return with_world(job, str(world))
     except JobError as error:
@@ -176,7 +178,8 @@ def _title(job: Job, what: str | None) -> str:
 
 
 def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Measure) -> dict[str, str]:
-    """What makes a measurement another one: the words, and what they change in the job."""
+    """Return the settings that distinguish one measurement from another: the words of the command line, and what they
+    change in the job."""
     value = f"the values {asked.metric}" if asked.metric else f"numbers in the output that match {asked.pattern}"
     measured = "the time of its ranks, from their start to their end" if asked.is_whole_run else value
     found = {"job": os.path.relpath(os.path.abspath(options.what), session.cwd)} if options.what else {}
@@ -188,13 +191,14 @@ def _settings(job: Job, options: argparse.Namespace, session: Session, asked: Me
 
 
 def _digest(job: Job) -> str:
-    """Of its keys, wherever it lies, without secrets: with other inputs it is another job."""
+    """Return a digest of the job's keys, without its location and without secrets. A job with different inputs is
+    another job."""
     keys = mask_tree({**job_tree(job), "code": None})
     return hashlib.sha256(json.dumps(keys, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement:
-    """WorldsizeError where the run has not said what is to be measured."""
+    """Return the measurement of a run. Raise WorldsizeError if the run has not reported the value to measure."""
     if asked.is_whole_run:
         seconds = work_seconds(run)
         if seconds is None:
@@ -209,11 +213,12 @@ def _read(run: Run, status: Status, world: World, asked: Measure) -> Measurement
 
 
 _KEPT = 1000
-"""Single values that stand in result.json."""
+"""The maximum number of single values in result.json."""
 
 
 def _spaced(rates: tuple[float, ...]) -> tuple[float, ...]:
-    """At most so many of them, from the whole of the run: the first ones alone would tell of another spread."""
+    """Return at most _KEPT of the rates, evenly from the whole run. The first ones alone would have a different
+    spread."""
     return rates[:: -(-len(rates) // _KEPT) or 1]
 
 

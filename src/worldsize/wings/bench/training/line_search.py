@@ -1,4 +1,4 @@
-"""The search of a person's regular expression in lines of output, each for a bounded time."""
+"""Search for a user's regular expression in lines of output, with a time limit for each line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _SECONDS = 5.0
 
 
 class LineSearch:
-    """While it is entered, a search in one line ends after five to ten seconds: `(a+)+b` takes longer than anybody
-    lives. Python's regular expressions let signals in, so SIGALRM does it, in the main thread alone."""
+    """A context inside which a search in one line ends after five to ten seconds, because a pattern such as `(a+)+b`
+    may take practically for ever. Python's regular expressions handle signals, so SIGALRM ends the search; this works
+    only in the main thread."""
 
     def __init__(self, pattern: re.Pattern[str], seconds: float = _SECONDS) -> None:
         self.pattern = pattern
@@ -34,7 +35,8 @@ class LineSearch:
         signal.signal(signal.SIGALRM, self._former)
 
     def find(self, line: str) -> re.Match[str] | None:
-        """UsageError where it takes too long."""
+        """Return the first match of the pattern in the line; None if there is none. Raise UsageError if the search
+        takes too long."""
         self._count += 1
         self._is_searching = True
         try:

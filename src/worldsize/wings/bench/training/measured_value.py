@@ -1,4 +1,4 @@
-"""What of a run is taken for its speed: a value that it has logged, a number in its output, or how long it took."""
+"""The value that measures the speed of a run: a value that it has logged, a number in its output, or its duration."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _WARM_UP = 0.1
 
 
 class MeasuredValues(NamedTuple):
-    """source  "lr of rank 0, by worldsize.log", for people"""
+    """The values of a run, without those of the warm-up. `source` is their origin, for users: "lr of rank 0, by
+    worldsize.log"."""
 
     values: tuple[float, ...]
     source: str
 
 
 def logged_values(run: Run, name: str) -> MeasuredValues:
-    """Return the values of this name, from the lowest rank that has logged it; what a later attempt repeats counts
-    once. NotFound, with the names that there are, where there are none."""
+    """Return the values of this name, from the lowest rank that has logged it. Values that a later attempt repeats
+    count once. Raise NotFound, with the names that exist, if there are none."""
     metrics = provider("metrics")
     found: Any = metrics.read_whole_series(run.paths, name)
     if found is None:
@@ -49,8 +50,8 @@ def logged_values(run: Run, name: str) -> MeasuredValues:
 
 
 def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
-    """Return the numbers that the pattern finds in the output of the lowest rank that has any. NotFound where there are
-    none; UsageError for a pattern that does not come to an end."""
+    """Return the numbers that the pattern finds in the output of the lowest rank that has any. Raise NotFound if there
+    are none, and UsageError for a pattern whose search does not end."""
     with LineSearch(pattern) as search:
         for rank in range(run.plan.world_size):
             values = list(_numbers_in(run.paths, rank, search))
@@ -62,7 +63,7 @@ def printed_values(run: Run, pattern: re.Pattern[str]) -> MeasuredValues:
 
 
 def compiled_pattern(text: str) -> re.Pattern[str]:
-    """UsageError for what is no pattern, and for one without a group for the number."""
+    """Compile a regular expression. Raise UsageError for an invalid one, and for one without a group for the number."""
     try:
         pattern = re.compile(text)
     except re.error as error:
@@ -73,9 +74,9 @@ def compiled_pattern(text: str) -> re.Pattern[str]:
 
 
 def work_seconds(run: Run) -> float | None:
-    """Return how long the ranks took, from their start to the end of the last: of the node on which that was longest,
-    by its own clock. None where the run was restarted: its last attempt may have gone on from a checkpoint. NotFound
-    where no node has recorded it."""
+    """Return how long the ranks took, from their first start to the end of the last, on the node where this was
+    longest, by its own clock. None if the run was restarted, because its last attempt may have continued from a
+    checkpoint. Raise NotFound if no node has recorded it."""
     if run.paths.attempt:
         return None
     times = [
@@ -89,7 +90,7 @@ def work_seconds(run: Run) -> float | None:
 
 
 def settled_values(values: Sequence[float]) -> tuple[float, ...]:
-    """Without those of the warm-up: the first tenth, and at least the first of three or more."""
+    """Return the values without those of the warm-up: the first tenth, and at least the first of three or more."""
     left_out = max(1, int(len(values) * _WARM_UP)) if len(values) >= 3 else 0
     return tuple(values[left_out:])
 
@@ -99,7 +100,7 @@ def usual_value(values: Sequence[float]) -> float:
 
 
 def _usable(values: Sequence[float], what: str) -> tuple[float, ...]:
-    """Those that are speeds or times. NotFound where none is."""
+    """Return the finite values above 0, without those of the warm-up. Raise NotFound if there are none."""
     kept = tuple(value for value in values if isfinite(value) and value > 0)
     if not kept:
         raise NotFound(f"no value of {what!r:.100} is above 0", hint="name a rate, or a time with --seconds")
@@ -120,12 +121,12 @@ def _numbers_in(paths: RunPaths, rank: int, search: LineSearch) -> Iterator[floa
 
 
 def _lines(path: str) -> Iterator[str]:
-    """Yield the lines of a log, bad UTF-8 replaced; of a longer one the first 64 KiB, then the next. A carriage return
-    ends a line as well: progress bars write so."""
+    """Yield the lines of a log, with bad UTF-8 replaced. A line of more than 64 KiB is yielded in pieces. A carriage
+    return ends a line as well, because progress bars use it."""
     try:
         descriptor = open_regular_file(path)
     except OSError:
-        return  # a rank that has written nothing
+        return  # the rank has written nothing
     with open(descriptor, "rb") as file:
         while block := file.readline(_LONGEST_LINE):
             yield from block.decode("utf-8", "replace").rstrip("\n").split("\r")

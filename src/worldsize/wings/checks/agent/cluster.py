@@ -1,4 +1,4 @@
-"""What the head knows of all nodes of a check while it goes on.
+"""The head's knowledge of all nodes during a check.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,11 +12,11 @@ from worldsize.state.check_rows import CheckRow
 
 
 class CheckedNode(NamedTuple):
-    """One node, as the head knows it.
+    """A node, as the head knows it.
 
-    address  the IP address under which the other nodes reach it, in the head's view; "" where it is not known
-    facts    of all its probes, by the facts' names
-    answers  what it said in each stage that is over, by the stage's name
+    address  the IP address under which the other nodes reach it, as the head sees it; "" if it is not known
+    facts    the facts of all its probes, by their names
+    answers  its answer in each stage that is over, by the stage's name
     """
 
     node_rank: int
@@ -28,7 +28,7 @@ class CheckedNode(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """All nodes, in the order of their ranks; `asked` and `mode` as in NodeContext."""
+    """All nodes, in the order of their ranks. `asked` and `mode` are as in NodeContext."""
 
     nodes: Sequence[CheckedNode]
     asked: Mapping[str, Any] = {}
@@ -46,9 +46,9 @@ class Stage(Protocol):
     limit: float
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """What each node, by its rank, is to do. A node without an order does nothing; a stage without any is judged at
-        once."""
+        """Return the order for each node, by its rank. A node without an order does nothing. A stage without any orders
+        is judged at once."""
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows, once the answers are in `cluster.nodes[…].answers[name]`: none of a node that is late, and
-        only `error` (a text) of one on which `run` raised."""
+        """Return the rows, once the answers are in `cluster.nodes[…].answers[name]`. A node that is late has no answer,
+        and a node on which `run` raised an exception has only `error` (a text)."""

@@ -1,5 +1,5 @@
-"""The head's part in a check: it waits for what the nodes found by themselves, leads them through the stages, and
-collects the rows. A state machine of messages and a clock: it starts nothing and never waits.
+"""The head's part in a check: it waits for the results of the nodes' own probes, leads the nodes through the stages,
+and collects the rows. It is a state machine of messages and a clock, which starts no process and never waits.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -21,22 +21,22 @@ Send: TypeAlias = "Callable[[int, Mapping[str, Any]], None]"
 PROBES = "probes"
 _MOST_NOTICES, _MOST_LABELS, _LONGEST_NOTICE = 20, 4, 2000
 _STRANGE = (*PARSE_ERRORS, ArithmeticError, AssertionError)
-"""What a judge may raise on an answer that nobody foresaw."""
+"""The exceptions that a judge may raise on an unforeseen answer."""
 
 
 class Coordinator:
-    """One check of all nodes.
+    """A check of all nodes.
 
     cluster  what is known of the nodes
-    rows     what has been found so far
-    done     whether nothing is left to do
+    rows     the rows so far
+    done     whether the check is complete
     """
 
     def __init__(
         self, cluster: Cluster, selection: Selection, load: Callable[[str], Stage], send: Send, now: float, limit: float
     ) -> None:
-        """`load`: the stage of a module's name. `send`: called with a node's rank and the order for it. `limit`:
-        seconds for the whole check."""
+        """Begin the check, which first waits for the probes of all nodes. `load` returns the stage of a module's name.
+        `send` is called with a node's rank and the order for it. `limit` is the time for the whole check in seconds."""
         self.cluster = cluster
         self.rows: list[CheckRow] = []
         self.done = False
@@ -55,12 +55,12 @@ class Coordinator:
         self._late_at = min(now + longest + TOLD_LATE, self._ends_at)
 
     def deadline(self) -> float:
-        """When `tick` has something to do, on the clock of `now`."""
+        """Return the time at which `tick` has something to do, on the clock of `now`."""
         return self._late_at
 
     def hear(self, node_rank: int, message: Mapping[str, Any], now: float) -> None:
-        """Take in what a node says, or its agent of a program that is `gone`; what is said too late, or of something
-        else, is ignored."""
+        """Process a message of a node, or of its agent if the node's program is `gone`. A message that is too late, or
+        belongs to another stage, is ignored."""
         is_gone = "gone" in message and node_rank not in self._absent
         if self.done or (not is_gone and (node_rank not in self._waiting or message.get("stage") != self._name)):
             return
@@ -75,12 +75,12 @@ class Coordinator:
             self._advance(now)
 
     def tick(self, now: float) -> None:
-        """Go on without the nodes that are late."""
+        """Continue without the nodes that are late, if the deadline has passed."""
         if not self.done and now >= self._late_at:
             self._mark_late()
             self._advance(now)
 
-    # what nodes say
+    # messages of nodes
 
     def _take_probes(self, node_rank: int, message: Mapping[str, Any]) -> None:
         try:
@@ -89,7 +89,7 @@ class Coordinator:
         except PARSE_ERRORS:
             self._leave_out(node_rank, "its own results cannot be read")
             return
-        label = self.cluster.nodes[node_rank].label  # a node speaks of itself alone
+        label = self.cluster.nodes[node_rank].label  # a node may report only on itself
         self.rows += [row._replace(node=label) for row in rows if self._selection.wants(row.id)]
         self._change_node(node_rank, facts=facts, address=address)
 
@@ -104,7 +104,7 @@ class Coordinator:
         self.cluster = self.cluster._replace(nodes=tuple(nodes))
 
     def _mark_late(self) -> None:
-        """Nodes that are late with their probes take part in nothing else."""
+        """Stop waiting for nodes that are late. Those that are late with their probes are left out of all stages."""
         if self._name == PROBES:
             for node_rank in sorted(self._waiting):
                 self._leave_out(node_rank, "its own checks were not finished in time")
@@ -115,10 +115,10 @@ class Coordinator:
         self.rows.append(CheckRow(label, "node", "the node", why, UNKNOWN, "examine it: is it overloaded?"))
         self._absent.add(node_rank)
 
-    # what comes next
+    # next stages
 
     def _advance(self, now: float) -> None:
-        """Judge what is over, and begin stages until one has to be waited for."""
+        """Judge the current stage, and begin further stages until one must be waited for."""
         self._judge()
         while not self._waiting:
             if not self._due or now >= self._ends_at:
@@ -168,8 +168,9 @@ class Coordinator:
 
 
 def notices_of(rows: Sequence[CheckRow]) -> list[str]:
-    """What a person should know before the ranks start: a line for what is bad, then one for each warning; those that
-    say the same of several nodes are one, and of very many the first are told."""
+    """Return the notices for the user before the ranks start: a line for each bad row, then one for each warning. Rows
+    of several nodes that are otherwise equal are one line. If there are too many, only the first ones are returned, and
+    the number of the others."""
     nodes: dict[CheckRow, list[str]] = {}
     for row in sorted(rows, key=lambda row: row.verdict != BAD):
         if row.verdict not in (OK, UNKNOWN):
@@ -180,7 +181,7 @@ def notices_of(rows: Sequence[CheckRow]) -> list[str]:
 
 
 def row_of_notice(text: str) -> str:
-    """Return the id of the row that a notice of `notices_of` ends with; "" where it ends with none."""
+    """Return the id of the row at the end of a notice of `notices_of`; "" if it does not end with one."""
     name = text.rpartition(" [")[2]
     return name[:-1] if text.endswith("]") and "." in name and " " not in name else ""
 

@@ -1,4 +1,4 @@
-"""What a node looks at by itself: a table of its probes.
+"""The table of the probes that each node executes by itself.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,13 +11,13 @@ _QUICK = "quick"
 
 
 class NodeCheck(NamedTuple):
-    """One probe: a module of `probes/` with `probe(context: NodeContext) -> ProbeResult`.
+    """A probe: a module of `probes/` with `probe(context: NodeContext) -> ProbeResult`.
 
-    ids    the rows that it may give, each of which is unknown where it is late or fails
-    what   what such an unknown row says was looked at
-    limit  seconds
-    cheap  whether it is part of the cheap form: it then takes milliseconds, and starts no program but nvidia-smi
-    group  the probes of a group share a process, as long as none of them takes longer than a second; "": its own
+    ids    the rows that it may give, each of which is unknown if the probe is late or fails
+    what   the subject that such an unknown row names
+    limit  the time limit in seconds
+    cheap  whether it is part of the cheap check: it takes milliseconds, and starts no program except nvidia-smi
+    group  the probes of a group share a process, if none takes longer than a second; "": its own process
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""What a probe or a measurement may know of its node, and of what is asked of it.
+"""The data that a probe or a measurement has about its node and about the job's requests.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,17 +16,17 @@ FULL = "full"
 
 
 class NodeContext(NamedTuple):
-    """One node of a check.
+    """A node of a check.
 
-    node_rank  which of the `nodes` it is
+    node_rank  its rank among the `nodes` nodes
     host       its own name for itself
-    label      what rows call it
-    run_dir    the run's directory, as this node calls it
-    environ    what ranks will have: without the job's secrets
-    asked      what the job asks of each node (client: `asked.py`); a key that is absent is not known
+    label      its name in rows
+    run_dir    the path of the run's directory on this node
+    environ    the environment of ranks, without the job's secrets
+    asked      what the job requests of each node (client: `asked.py`); a key that is absent is not known
     mode       CHEAP or FULL
-    root       where `/proc`, `/sys`, `/dev` and `/etc` lie: a test's own tree
-    attempt    which attempt of the run it belongs to
+    root       the directory that contains `/proc`, `/sys`, `/dev` and `/etc`; a directory of their own in tests
+    attempt    the attempt of the run that the check belongs to
     """
 
     node_rank: int
@@ -50,7 +50,7 @@ class NodeContext(NamedTuple):
 
 
 class ProbeResult(NamedTuple):
-    """What a probe found: its rows, and facts (JSON values) for what compares the nodes (`judgement/`)."""
+    """The result of a probe: its rows, and facts (JSON values) for the comparison of the nodes (`judgement/`)."""
 
     rows: tuple[CheckRow, ...] = ()
     facts: Mapping[str, Any] = {}

@@ -1,8 +1,8 @@
-"""The node program: a process of the agent's that checks its node, and on the head leads the check of all.
+"""The node program: a process of the agent that checks its node, and on the head leads the check of all nodes.
 
-It is forked, since starting an interpreter from a file server may take as long as the whole check. It speaks with its
-agent by lines of JSON on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}` from
-one, and on the head `{"notices": […]}` once the check is over. It ends when its agent ends it, or has gone.
+It is forked, because starting an interpreter from a file server may take as much time as the whole check. It exchanges
+lines of JSON with its agent on one socket: `{"to": N, "text": …}` for another node's program, `{"from": N, "text": …}`
+from one, and on the head `{"notices": […]}` once the check is over. It ends when its agent terminates it or has ended.
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -35,19 +35,19 @@ from worldsize.wings.checks.agent.selection import Selection
 from worldsize.wings.checks.agent.time_limits import overall_limit
 
 _LONGEST = 1 << 19
-"""Bytes of a report: twice as many are not more than a message between agents may have."""
+"""The maximum size of a report in bytes. Twice this size still fits a message between agents."""
 
 _AT_MOST = 1 << 16
 _FILES = 1 << 16
 
 
 class NodeTask(NamedTuple):
-    """What a node program is to do.
+    """The task of a node program.
 
     hosts    the names of all nodes, by their ranks
-    address  where the other nodes reach this one
+    address  the address at which the other nodes reach this one
     root     the run's directory
-    environ  what ranks will have, without the job's secrets
+    environ  the environment of ranks, without the job's secrets
     The others are as in NodeContext and Selection.
     """
 
@@ -67,7 +67,7 @@ class NodeTask(NamedTuple):
 
 
 def start_program(task: NodeTask) -> socket.socket:
-    """Start the node program, a child of this process; return the agent's end of the socket between them. Raises
+    """Start the node program, a child of this process. Return the agent's end of the socket between them. Raise
     OSError."""
     own, other = socket.socketpair()
     with other:
@@ -81,7 +81,7 @@ def start_program(task: NodeTask) -> socket.socket:
 
 
 def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
-    """Let go of all that the agent has open, so that its connections end when it does, and be the node program."""
+    """Close all files that the agent has open, so that its connections end when it ends, and run the node program."""
     try:
         os.setsid()
         processes.end_with_parent(signal.SIGKILL)
@@ -92,21 +92,21 @@ def _become_program(descriptor: int, task: NodeTask) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         close_all_but((descriptor, *import_descriptors(sys.path)))
         _NodeProgram(task, socket.socket(fileno=descriptor)).run()
-    except Exception as error:  # noqa: BLE001  (nothing that a check meets may end the run: its agent goes on without it)
+    except Exception as error:  # noqa: BLE001  (no error of a check may end the run: its agent continues without it)
         note(f"worldsize: the check of this node failed: {type(error).__name__}: {error}")
     finally:
         os._exit(0)
 
 
 def import_descriptors(path: Iterable[str]) -> list[int]:
-    """Return the open directories by which modules are found: an agent may have been started by
+    """Return the open descriptors from which modules are imported. An agent may have been started by
     /proc/self/fd/3/agent.pyz, as on HPC Pack."""
     found = (re.match(r"/proc/self/fd/(\d+)(?:/|$)", entry) for entry in path)
     return [int(match[1]) for match in found if match is not None]
 
 
 def close_all_but(kept: Iterable[int]) -> None:
-    """Close every descriptor from 3 on that is not kept."""
+    """Close every descriptor from 3 on that is not in `kept`."""
     first = 3
     for descriptor in sorted({number for number in kept if first <= number < _FILES}):
         os.closerange(first, descriptor)
@@ -115,7 +115,7 @@ def close_all_but(kept: Iterable[int]) -> None:
 
 
 class _NodeProgram:
-    """The program of one node; the head's has a Coordinator."""
+    """The program of one node. That of the head has a Coordinator."""
 
     def __init__(self, task: NodeTask, agent: socket.socket) -> None:
         self._task = task
@@ -150,7 +150,7 @@ class _NodeProgram:
         self._conclude(self._coordinator)
 
     def _handle_next(self) -> None:
-        """Handle what comes next: a message, or what is due at the head by the clock."""
+        """Wait for the next event and handle it: a message, or on the head a deadline."""
         coordinator = self._coordinator
         pause = None if coordinator is None else max(0.0, coordinator.deadline() - time.monotonic())
         try:
@@ -163,7 +163,7 @@ class _NodeProgram:
         coordinator.hear(sender, message, time.monotonic())
         coordinator.tick(time.monotonic())
 
-    # what the head orders
+    # orders of the head
 
     def _obey(self, message: Mapping[str, Any]) -> None:
         if "order" in message:
@@ -171,11 +171,11 @@ class _NodeProgram:
             threading.Thread(target=self._measure, args=arguments, daemon=True).start()
 
     def _measure(self, stage: str, order: Mapping[str, Any]) -> None:
-        """Do a stage's part of this node, and report it."""
+        """Execute this node's part of a stage, and report the answer."""
         answer: Mapping[str, Any]
         try:
             answer = load_measure(stage).run(self._context, order)
-        except Exception as error:  # noqa: BLE001  (whatever a measurement meets is its answer)
+        except Exception as error:  # noqa: BLE001  (any error of a measurement is its answer)
             answer = {"error": error_text(error)}
         self._report({"stage": stage, "answer": answer})
 
@@ -195,7 +195,8 @@ class _NodeProgram:
             self._obey(message)
 
     def _conclude(self, coordinator: Coordinator) -> None:
-        """Write the record, let the agents go on, and wait for the own one to end this program and what it started."""
+        """Write the record and send the notices, so that the agents continue. Then wait until this node's agent
+        terminates this program and the processes that it started."""
         task, seconds = self._task, time.monotonic() - self._began
         rows = tuple(coordinator.rows)
         record = CheckRecord(task.mode, seconds, self._labels, rows)
@@ -210,11 +211,11 @@ class _NodeProgram:
         with self._writing:
             try:
                 self._agent.sendall(json.dumps(message).encode() + b"\n")
-            except OSError:  # the agent has gone
+            except OSError:  # the agent has ended
                 os._exit(0)
 
     def _listen(self) -> None:
-        """Take in, in a thread, what other nodes say; leave when the agent has gone."""
+        """Receive messages of other nodes, in a thread. Exit when the agent has ended."""
         rest = b""
         while data := self._heard():
             *lines, rest = (rest + data).split(b"\n")
@@ -222,14 +223,14 @@ class _NodeProgram:
                 try:
                     message = json.loads(line)
                     self._events.put((message["from"], dict(json.loads(message["text"]))))
-                except PARSE_ERRORS:  # of a node whose program is damaged: it counts as late
+                except PARSE_ERRORS:  # the node's program is damaged: it counts as late
                     continue
         os._exit(0)
 
     def _heard(self) -> bytes:
         try:
             return self._agent.recv(_AT_MOST)
-        except OSError:  # the agent has gone, and has left something unread
+        except OSError:  # the agent has ended with data unread
             return b""
 
 

@@ -1,5 +1,5 @@
-"""The check of a node, as the agent has it: a program of its own, the node program, and the messages between it and the
-programs of the other nodes. Whatever the program does, the agent goes on at its deadline.
+"""The agent's side of the check of a node: it starts the node program, and passes messages between it and the programs
+of the other nodes. The agent continues at its deadline, regardless of the program.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -28,24 +28,26 @@ from worldsize.wings.checks.agent.time_limits import AGENT_MARGIN, overall_limit
 
 _TOPIC = "check"
 _END = "end"
-"""What the head's agent tells the others once the check is over."""
+"""The message of the head's agent to the others once the check is over."""
 
 _OF_RANKS_ALONE = ("WORLDSIZE_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
-"""Variables that name where a rank keeps its exception: one of a program of the check is none of a rank."""
+"""Variables that name the file for a rank's exception. An exception of a program of the check is not one of a rank."""
 
 _AT_MOST = 1 << 16
 _LONGEST_LINE = MAX_LINE - (1 << 13)
-"""Bytes of a line that fits a message between agents: a longer one would cost its node the connection."""
+"""The maximum size in bytes of a line that fits a message between agents. A longer line would break its node's
+connection."""
 
 
 def _most_said(nodes: int) -> int:
-    """Bytes that a program may say in all: more is not a check, but a program that has gone mad."""
+    """Return the maximum number of bytes that a program may send in total. More than this shows a program that is out
+    of control."""
     return (1 << 22) + (nodes << 16)
 
 
 class Preparation:
-    """The check of one node: it begins at once, never fails, and is `ready` when the head has said so, when its program
-    has ended or says what it should not, or when it takes too long."""
+    """The check of one node. It begins at once and never fails. It is `ready` when the head reports the end of the
+    check, when its program has ended or sends invalid data, or when it takes too long."""
 
     def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
         self.failure: Failure | None = None
@@ -62,7 +64,7 @@ class Preparation:
         peers.listeners[_TOPIC] = self._hear
         try:
             self._start(_task(launch, peers.address))
-        except Exception as error:  # noqa: BLE001  (no free process or descriptor, perhaps: the run goes on without it)
+        except Exception as error:  # noqa: BLE001  (perhaps no free process or descriptor: the run goes ahead)
             self._go_on(f"could not be started: {type(error).__name__}: {error}")
 
     def _start(self, task: NodeTask) -> None:
@@ -74,10 +76,11 @@ class Preparation:
         assert self._socket is not None
         return self._socket.fileno()
 
-    # what the node program says
+    # messages of the node program
 
     def acknowledge(self) -> None:
-        """Pass on what the node program says. One that has died, or says what it should not, leaves its node ready."""
+        """Read the data of the node program and pass on its messages. If the program has died or sends invalid data,
+        its node becomes ready."""
         assert self._socket is not None
         try:
             data = self._socket.recv(_AT_MOST)
@@ -98,7 +101,8 @@ class Preparation:
             self._go_on("sent too much, and was terminated")
 
     def _take(self, line: bytes) -> None:
-        """Take a line of the program's: a message that is too long is lost, and its node late."""
+        """Handle a line of the program: the end of the check, or a message to another node. A message that is too long
+        is dropped, so that its node counts as late."""
         message = json.loads(line)
         if "to" not in message:
             self._notices = list(map(str, message["notices"]))
@@ -107,7 +111,8 @@ class Preparation:
             self._peers.tell(int(message["to"]), _TOPIC, str(message["text"]))
 
     def _go_on(self, trouble: str = "") -> None:
-        """Have the run begin, now that the check is over, or without it; on the head, for all nodes."""
+        """Mark the node as ready, because the check is over, or in spite of `trouble` with it. The head does this for
+        all nodes."""
         if self.ready:
             return
         if trouble:
@@ -123,10 +128,11 @@ class Preparation:
     def _is_head(self) -> bool:
         return self._launch.node.node_rank == 0
 
-    # what other nodes say
+    # messages of other nodes
 
     def _hear(self, node_rank: int, text: str) -> None:
-        """Pass on what another node says. The head's agent tells a node that comes when all is over."""
+        """Pass on a message of another node to the program. The head's agent answers a message that arrives after the
+        end of the check with that end."""
         if text == _END:
             self._go_on()
         elif not self.ready:
@@ -135,7 +141,8 @@ class Preparation:
             self._peers.tell(node_rank, _TOPIC, _END)
 
     def _write(self, connection: socket.socket) -> None:
-        """Write what other nodes have said, in a thread: a program that is busy must not stop the agent."""
+        """Write the messages of other nodes to the program, in a thread, because a busy program must not block the
+        agent."""
         with connection:
             while (data := self._to_program.get()) is not None:
                 try:
@@ -143,25 +150,26 @@ class Preparation:
                 except OSError:  # the program has ended
                     return
 
-    # time, and the end
+    # deadline and end
 
     def deadline(self) -> float | None:
         return self._deadline
 
     def tick(self, now: float) -> None:
-        """Go on without the check, where its time is over."""
+        """Continue without the check if its deadline has passed."""
         if self._deadline is not None and now >= self._deadline:
             self._go_on("took too long, and was terminated")
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Leave the launch as it is; write what a person should know as events."""
+        """Write the notices for the user as events. Return the launch unchanged."""
         for text in self._notices:
             recorder.write_event("notice", id=row_of_notice(text) or NODE, text=text)
         return self._launch
 
     def stop(self) -> list[int]:
-        """Kill the node program and all that it has started, also where it has ended before: it is all that this agent
-        has started meanwhile. A process that waits for a dead file server stays for as long as that does."""
+        """Kill the node program and all processes that it has started, even if it has ended before. These are all
+        processes that this agent has started since. Return their pids. A process that waits for a dead file server
+        remains while it waits."""
         killed: list[int] = []
         while found := [pid for pid in self._started_meanwhile() if pid not in killed]:
             for pid in found:
@@ -173,26 +181,26 @@ class Preparation:
         return killed
 
     def _started_meanwhile(self) -> list[int]:
-        """Return the check's processes, and none that was here before it, as of a setup line: whoever is its parent
-        now."""
+        """Return the pids of the check's processes, including those whose parent is now this agent. Processes that
+        existed before the check, such as those of a setup line, are left out."""
         return processes.trees(pid for pid in processes.children() if pid not in self._before)
 
     def close(self) -> None:
-        """Leave nothing behind: `stop` was called before."""
+        """Do nothing: `stop` was called before and has removed everything."""
 
 
 def shut_down(connection: socket.socket) -> None:
-    """Close it, and wake a thread that waits to write to it."""
+    """Close the connection, and wake a thread that waits to write to it."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:  # the other side has done so
+    except OSError:  # the other side has shut it down already
         pass
     connection.close()
 
 
 def _task(launch: NodeLaunch, address: str) -> NodeTask:
-    """What the node program is to do on this node, which others reach at `address`. Its environment is a rank's, but
-    shows all of the node's GPUs where each rank would see its own alone."""
+    """Return the task of the node program on this node, which others reach at `address`. Its environment is that of a
+    rank, but shows all of the node's GPUs even if each rank sees only its own."""
     plan, told = launch.plan, launch.plan.options["check"]
     environ = next(launch._replace(plan=plan._replace(visible_devices=False)).ranks()).environment
     return NodeTask(

@@ -1,6 +1,7 @@
-"""The probes of a node, with time limits and in processes of their own: one that asks a dead file server, or a driver
-that hangs, is late alone. Those that take milliseconds share a process as long as none of them takes longer: starting
-one takes more than they do.
+"""Runner for a node's probes, which execute in child processes with time limits.
+
+Only the probe that waits for a dead file server or a driver that hangs is late. Probes that take milliseconds share one
+process while none of them takes longer, because starting a process takes more time than they do.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,7 +23,8 @@ from worldsize.wings.checks.agent.node_checks import NodeCheck
 from worldsize.wings.checks.agent.node_context import NodeContext, ProbeResult
 
 _AT_MOST = 1 << 17
-"""Bytes that a probe may say: a node's report has those of all, in one message between agents."""
+"""The largest number of bytes in a probe's output. The report of a node contains the output of all probes in one
+message between agents."""
 
 _PATIENCE = 1.0
 """Seconds that a probe may take before those after it no longer wait for it."""
@@ -31,16 +33,16 @@ Probe: TypeAlias = "Callable[[NodeContext], ProbeResult]"
 
 
 def load_probe(module: str) -> Probe:
-    """Return the probe of a module of `probes/`."""
+    """Import a module of `probes/` and return its function `probe`."""
     found: Probe = __import__(f"worldsize.wings.checks.agent.probes.{module}", fromlist=("probe",)).probe
     return found
 
 
 class _Child:
-    """A process that executes probes one after the other.
+    """A child process that executes probes one after the other.
 
-    due     the probes that have said nothing yet
-    closed  whether nothing more comes
+    due     the probes that have not reported yet; the first one is being executed
+    closed  whether no more output comes
     """
 
     def __init__(self, pid: int, pipe: int, due: Sequence[NodeCheck], began: float) -> None:
@@ -51,21 +53,23 @@ class _Child:
         self._heard_at = time.monotonic()
 
     def ends_at(self) -> float:
-        """When the probe that is under way is late."""
+        """Return the monotonic time at which the current probe is late."""
         return self._began + self.due[0].limit
 
     def stalls_at(self) -> float:
-        """When the others no longer wait for it."""
+        """Return the monotonic time at which the probes after the current one no longer wait for it. If there are none,
+        return the time at which it is late."""
         return self._heard_at + _PATIENCE if len(self.due) > 1 else self.ends_at()
 
     def read(self) -> None:
-        """Take in what the probes say."""
+        """Read the available output of the probes from the pipe."""
         data = os.read(self.pipe, 1 << 16)
         self._said.extend(data)
         self.closed = not data
 
     def lines(self) -> Iterator[tuple[NodeCheck, bytes]]:
-        """Yield each probe that is done, and what it said."""
+        """Yield each probe that has finished and the line that it wrote, and remove the probe from `due`. Mark the
+        child as closed if an unfinished line is too long."""
         *lines, rest = bytes(self._said).split(b"\n")
         self._said = bytearray(rest)
         for line in lines[: len(self.due)]:
@@ -75,7 +79,7 @@ class _Child:
 
 
 class _Probes:
-    """The probes of one node under way, and what those that are done have found, by their modules."""
+    """The running probes of one node, and the results of the finished ones by their modules (`found`)."""
 
     def __init__(self, context: NodeContext, load: Callable[[str], Probe], selector: selectors.BaseSelector) -> None:
         self.found: dict[str, ProbeResult] = {}
@@ -83,7 +87,7 @@ class _Probes:
         self._began = time.monotonic()
 
     def start(self, checks: Sequence[NodeCheck]) -> None:
-        """Start a process for these; they are unknown where none can be had."""
+        """Start a process for these probes. If no process can be started, record their rows as unknown."""
         try:
             pid, pipe = self._fork(checks)
         except OSError as error:  # no free process or descriptor
@@ -93,7 +97,8 @@ class _Probes:
         self._selector.register(pipe, selectors.EVENT_READ, _Child(pid, pipe, checks, self._began))
 
     def _fork(self, checks: Sequence[NodeCheck]) -> tuple[int, int]:
-        """Return a process that executes these, and the pipe that it writes to. Raises OSError."""
+        """Fork a process that executes these probes. Return its process id and the pipe that it writes to. Raise
+        OSError."""
         reading, writing = os.pipe()
         try:
             pid = os.fork()
@@ -108,7 +113,8 @@ class _Probes:
         return pid, reading
 
     def wait(self) -> None:
-        """Wait until something is said, or is late, and do what follows from that."""
+        """Wait until a probe writes output or is late. Record the results of finished probes, and stop or replace the
+        processes that are done or late."""
         children = [key.data for key in self._selector.get_map().values()]
         next_at = min(min(child.ends_at(), child.stalls_at()) for child in children)
         for key, _ in self._selector.select(max(0.0, next_at - time.monotonic())):
@@ -119,7 +125,7 @@ class _Probes:
             self._look_after(child, time.monotonic())
 
     def _look_after(self, child: _Child, now: float) -> None:
-        """End a process that is done or late; start others for the probes that wait for one of its."""
+        """Kill a process that is done or late, and start a process for each probe that waits for one of its probes."""
         if child.due and not child.closed and now < min(child.ends_at(), child.stalls_at()):
             return
         current, rest = child.due[:1], child.due[1:]
@@ -138,8 +144,8 @@ class _Probes:
 def run_probes(
     context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe] = load_probe
 ) -> ProbeResult:
-    """Return the rows of all these probes in their order, and their facts together. `load` is called in the probe's own
-    process. The rows of a probe that is late, fails or says too much are unknown."""
+    """Execute all these probes. Return their rows in the order of `checks`, and their facts in one mapping. `load` is
+    called in the probe's own process. The rows of a probe that is late, fails or writes too much are unknown."""
     groups: dict[str, list[NodeCheck]] = {}
     for check in checks:
         groups.setdefault(check.group or check.module, []).append(check)
@@ -155,7 +161,7 @@ def run_probes(
 
 
 def _execute(context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[str], Probe], writing: int) -> NoReturn:
-    """Execute probes in this process, the leader of a group of its own, and leave."""
+    """Execute probes in this process, after it has become the leader of its own session, and exit."""
     try:
         os.setsid()
         processes.end_with_parent(signal.SIGKILL)
@@ -167,17 +173,17 @@ def _execute(context: NodeContext, checks: Sequence[NodeCheck], load: Callable[[
 
 
 def _said(context: NodeContext, check: NodeCheck, load: Callable[[str], Probe]) -> bytes:
-    """What a probe says, as a line."""
+    """Execute a probe and return its result, or its error, as one line of JSON."""
     try:
         rows, facts = load(check.module)(context)
         said = json.dumps({"rows": [row._asdict() for row in rows], "facts": facts})
-    except Exception as error:  # noqa: BLE001  (a defect of a probe, or of the machine: its rows tell it)
+    except Exception as error:  # noqa: BLE001  (a defect of a probe or the machine is reported in its rows)
         said = json.dumps({"error": error_text(error)})
     return said.encode("utf-8", "replace") + b"\n"
 
 
 def error_text(error: Exception) -> str:
-    """What a probe or a measurement has met, as a row may say it."""
+    """Return the error of a probe or a measurement as text that is safe in a row."""
     from worldsize.wings.checks.agent.readers.row_texts import safe_text
 
     return safe_text(f"{type(error).__name__}: {error}", 200)
@@ -198,9 +204,10 @@ def _unknown(context: NodeContext, check: NodeCheck, why: str) -> ProbeResult:
 
 
 def _end(selector: selectors.BaseSelector, child: _Child) -> None:
-    """End the process and what it has started. One that waits for a dead file server is left to the agent."""
+    """Kill the process and every process that it has started. A process that waits for a dead file server is left for
+    the agent to reap."""
     selector.unregister(child.pipe)
     os.close(child.pipe)
     processes.signal_group(child.pid, signal.SIGKILL)
-    processes.signal_process(child.pid, signal.SIGKILL)  # it may not lead a group yet
+    processes.signal_process(child.pid, signal.SIGKILL)  # the child may not lead a group yet
     os.waitpid(child.pid, os.WNOHANG)

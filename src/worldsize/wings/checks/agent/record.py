@@ -1,4 +1,5 @@
-"""`attempt-N/check.json`: what a check of an attempt's nodes said, written by the head before any rank starts.
+"""The file `attempt-N/check.json`: the result of a check of an attempt's nodes. The head writes it before any rank
+starts.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,12 +16,12 @@ RECORD_VERSION = 1
 
 
 class CheckRecord(NamedTuple):
-    """What a check said.
+    """The result of a check.
 
     mode     "cheap" or "full"
-    seconds  from its start on the head to its last verdict
-    hosts    the nodes' labels, by their ranks
-    rows     in the order of the checks
+    seconds  the time from the start of the check on the head to its last verdict
+    hosts    the labels of the nodes, in the order of their ranks
+    rows     the rows, in the order of the checks
     """
 
     mode: str
@@ -30,12 +31,12 @@ class CheckRecord(NamedTuple):
 
 
 def record_path(paths: RunPaths) -> str:
-    """Where the record of this attempt lies."""
+    """Return the path of the record of this attempt."""
     return f"{paths.attempt_dir}/check.json"
 
 
 def write_record(paths: RunPaths, record: CheckRecord) -> None:
-    """Write the record. Raises OSError."""
+    """Write the record. Raise OSError."""
     value = record._asdict()
     value["version"] = RECORD_VERSION
     value["rows"] = [row._asdict() for row in record.rows]
@@ -43,7 +44,7 @@ def write_record(paths: RunPaths, record: CheckRecord) -> None:
 
 
 def read_check_record(paths: RunPaths) -> CheckRecord | None:
-    """Return the record of this attempt; None where there is none that can be read."""
+    """Read the record of this attempt; None if there is no readable one."""
     return read_record(record_path(paths), _record_of)
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a check are wanted, and what has to be done for them.
+"""Selection of the rows of a check, and of the probes and stages that they need.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,30 +14,30 @@ from worldsize.wings.checks.agent.stage_table import STAGES, StageEntry
 
 
 class Selection(NamedTuple):
-    """What is wanted of a check: the rows whose ids are in `only`, or all that `mode` has where it is empty."""
+    """The selected rows of a check: those whose ids are in `only`, or all rows of `mode` if `only` is empty."""
 
     mode: str
     only: Sequence[str] = ()
 
     def wants(self, id: str) -> bool:
-        """Return whether the row of this id is wanted."""
+        """Return whether the row with this id is selected."""
         return not self.only or id in self.only
 
     def stages(self) -> list[StageEntry]:
-        """Return the stages to go through: those with a row that is wanted, and those that prepare them."""
+        """Return the stages to run: those with a selected row, and the stages that these need."""
         found = [entry for entry in STAGES if entry.cheap or self.mode != CHEAP]
         wanted = [entry for entry in found if any(map(self.wants, entry.ids))]
         needed = {name for entry in wanted for name in entry.needs}
         return [entry for entry in found if entry in wanted or entry.module in needed]
 
     def probes(self) -> list[NodeCheck]:
-        """Return the probes to execute: those with a row that is wanted, and those whose facts a stage needs."""
+        """Return the probes to execute: those with a selected row, and those whose facts a stage reads."""
         facts = {name for entry in self.stages() for name in entry.reads}
         found = [check for check in NODE_CHECKS if check.cheap or self.mode != CHEAP]
         return [check for check in found if check.module in facts or any(map(self.wants, check.ids))]
 
 
 def row_ids() -> list[str]:
-    """Return the ids of all rows that nodes can give, in the order of the checks."""
+    """Return the ids of all rows that nodes can have, in the order of the checks."""
     found: Iterable[str] = (id for entry in (*NODE_CHECKS, *STAGES) for id in entry.ids)
     return list(dict.fromkeys((*found, "node")))

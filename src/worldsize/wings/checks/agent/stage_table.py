@@ -1,4 +1,4 @@
-"""What the nodes do together, in this order: a table of the stages.
+"""A table of the stages, which the nodes execute together in this order.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -9,10 +9,11 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class StageEntry(NamedTuple):
-    """One stage: a module of `stages/` with `STAGE`, an object of the protocol Stage.
+    """An entry of the table: a module of `stages/` that contains `STAGE`, an object of the protocol Stage.
 
-    ids    the rows that it may give; a stage without any is there for those after it
-    what   what an unknown row of it says was looked at
+    ids    the ids of the rows that it may return; a stage without ids only prepares later stages
+    what   the subject of the stage's unknown rows
+    cheap  whether the stage is also part of a cheap check
     reads  the probes whose facts it reads
     needs  the stages whose answers it reads
     """

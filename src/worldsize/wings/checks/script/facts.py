@@ -1,5 +1,5 @@
-"""What a check of the nodes may want to know of a script: its modules, its loaders' workers, its back end, the internet
-hosts that it asks."""
+"""The facts of a script that a check of the nodes uses: its modules, its loaders' workers, its backend, and the
+internet hosts that it connects to."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _NOTHING: dict[str, Any] = {"modules": [], "workers": None, "backend": None, "ho
 
 
 def script_facts(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> dict[str, Any]:
-    """modules: top-level modules of others that the script imports whatever happens; workers: of a loader, at most;
-    backend: of its process group; hosts: "host:port". What is not known is None, or missing from the lists."""
+    """Read a script and return its facts. `modules` are the top-level modules from outside the code that the script
+    always imports. `workers` is the largest number of workers of a loader. `backend` is that of its process group.
+    `hosts` are texts "host:port". An unknown value is None, or missing from the lists."""
     program = read_program(request, clock)
     return dict(_NOTHING) if program is None else facts_of(program)
 
 
 def facts_of(program: Program) -> dict[str, Any]:
-    """Return the facts of a script that was read."""
+    """Return the facts of a program that was read."""
     try:
         return {
             "modules": sorted(_unconditional_imports(program)),
@@ -35,12 +36,13 @@ def facts_of(program: Program) -> dict[str, Any]:
             "backend": backend_of(program),
             "hosts": hosts_of(program),
         }
-    except Exception:  # noqa: BLE001  a source that is strange enough tells nothing
+    except Exception:  # noqa: BLE001  no facts are known of a source that is strange enough
         return dict(_NOTHING)
 
 
 def _unconditional_imports(program: Program) -> set[str]:
-    """Follow the imports that stand at the top of the script, and of the modules of its own that they import."""
+    """Return the top-level modules that are imported at the top of the script, or at the top of its own modules that
+    are imported so. Modules of the standard library are omitted."""
     modules = {module.name: module for module in program.index.modules}
     waiting, seen, found = [program.index.modules[0]], set[str](), set[str]()
     while waiting:
@@ -67,7 +69,7 @@ def _imports_at_the_top(module: SourceModule) -> Iterator[str]:
 
 
 def _and_above(name: str) -> Iterator[str]:
-    """Yield a module's name, and those of the packages around it."""
+    """Yield the name of a module, and the names of the packages that contain it."""
     while name:
         yield name
         name = name.rpartition(".")[0]

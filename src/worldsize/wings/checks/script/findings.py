@@ -1,5 +1,5 @@
-"""What would go wrong with a script on so many ranks, as far as its text tells: nothing is executed, and in doubt
-nothing is said."""
+"""The problems that a script would have with a number of ranks, found in its text. The script is not executed, and
+nothing is reported in doubtful cases."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ RULES: tuple[Callable[[Program], Iterator[ScriptFinding]], ...] = (
 
 
 def script_findings(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """Return all findings, by file and line. None where the script is not found, is not this Python's, or is too large
-    to be read in the time that a check has for it. `clock`: this thread's own seconds, so that a busy machine finds as
-    much as an idle one."""
+    """Return all findings, in the order of files and lines. There are none except downloads if the script is not found,
+    is not valid for this Python, or is too large to be read within the time limit of a check. `clock` returns the CPU
+    seconds of this thread, so that a busy machine finds as much as an idle one."""
     program = read_program(request, clock)
     found = [] if program is None else findings_of(program)
     return _by_place([*found, *downloads(request, clock)])
 
 
 def downloads(request: ScriptRequest, clock: Callable[[], float] = time.thread_time) -> list[ScriptFinding]:
-    """Return the findings of what would be downloaded where nothing can be, alone: also without code, and of batch
-    scripts."""
+    """Return only the findings about downloads on nodes without internet. They are found without code and in batch
+    scripts, too."""
     try:
         return download_findings(request, clock)
-    except Exception:  # noqa: BLE001  as with the other rules
+    except Exception:  # noqa: BLE001  as for the other rules
         return []
 
 
 def findings_of(program: Program) -> list[ScriptFinding]:
-    """Return the findings in a script that was read."""
+    """Return the findings in a program that was read."""
     found: list[ScriptFinding] = []
     for rule in RULES:
         try:
             found += rule(program)
-        except Exception:  # noqa: BLE001  a rule that stumbles over a strange source has nothing to say of it
+        except Exception:  # noqa: BLE001  a rule that fails on a strange source reports nothing about it
             continue
     return _by_place(found)
 

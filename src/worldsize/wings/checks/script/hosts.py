@@ -1,4 +1,4 @@
-"""The internet hosts that a script asks, by the calls that download."""
+"""The internet hosts that a script connects to, found by its calls that download."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from worldsize.wings.checks.script.reading.program import Program
 
 
 def hosts_of(program: Program) -> list[str]:
-    """ "host:port" of each host that the script asks whatever its options say; not of what a variable keeps offline."""
+    """Return "host:port" of each host that the script connects to with any of its options. Hosts that a variable keeps
+    offline are omitted."""
     known = {*program.request.environ, *(str(node.value) for node in program.index.strings)}
     return sorted(
         {

@@ -1,4 +1,4 @@
-"""What is asked about a script, and what is found in it."""
+"""The request to check a script, and the findings about it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class ScriptRequest(NamedTuple):
-    """A command of a job, and the world in which its ranks would run.
+    """The command of a job, and the world in which its ranks would run.
 
-    argv           the words of a rank's command; `bash -c LINE` is understood where the line is plain
+    argv           the words of a rank's command; `bash -c LINE` is parsed if the line is simple
     gpus_per_node  None: not known; 0: none
-    distribution   the job's `distribution.type`, "none" without one
+    distribution   the job's `distribution.type`, "none" if there is none
     environ        the names of the job's variables
     virtual        whether all nodes are this one machine
-    texts          of shells, that start ranks or prepare for them: the command, the setup, a batch script
-    stage          what the job brings to its nodes, as its key `stage` says
+    texts          shell texts that start ranks or prepare for them: the command, the setup, a batch script
+    stage          the value of the job's key `stage`, which names the files copied to its nodes
     offline        whether the nodes reach no network
     """
 
@@ -39,9 +39,9 @@ class ScriptRequest(NamedTuple):
 
 
 class ScriptFinding(NamedTuple):
-    """One thing that would go wrong. `file`: relative to the code's directory, "" for the command itself; `line`: from
-    1, and 0 where there is no file; `verdict`: BAD or WARNING of the rows of a check; `refused`: whether the job cannot
-    but fail by it, so that it is not started."""
+    """A problem in a script. `file` is relative to the code's directory, "" for the command itself. `line` counts from
+    1, and is 0 if there is no file. `verdict` is BAD or WARNING, as in the rows of a check. `refused` means that the
+    job certainly fails for this reason, so that it is not started."""
 
     id: str
     file: str

@@ -1,4 +1,4 @@
-"""convert --check: what the first steps of a training show, with the lines that the user knows."""
+"""The option `convert --check`: findings from the first steps of a training, with lines of the user's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worldsize.wings.convert.converted_files import ConvertedFiles
 
 
 class FoundLine(NamedTuple):
-    """`line`: None where it is not known."""
+    """A finding with its place. `line` is None if it is not known."""
 
     path: str
     line: int | None
@@ -24,7 +24,8 @@ class FoundLine(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """`summary`: what holds; empty where something is wrong or nothing could be compared."""
+    """The result of a check. `summary` states what was found to be the same; it is empty if something is wrong or
+    nothing could be compared."""
 
     found: tuple[FoundLine, ...]
     summary: str
@@ -34,7 +35,7 @@ class CheckResult(NamedTuple):
         return bool(self.summary)
 
     def lines(self) -> list[str]:
-        """What is said on a terminal."""
+        """Return the lines to print on a terminal."""
         found = []
         for path, line, text, is_error in self.found:
             place = path if line is None else f"{path}:{line}"
@@ -48,8 +49,8 @@ class CheckResult(NamedTuple):
 def check_training(
     files: ConvertedFiles, arguments: Sequence[str], tell: Callable[[str], None], seconds: float
 ) -> CheckResult:
-    """Try the first steps of a training as it was and converted, with the script's arguments, for at most `seconds`.
-    `tell` shows a line for the moment; "" takes it away. Raises UsageError where nothing can be tried."""
+    """Run the first steps of a training in its original and its converted form, with the script's arguments, for at
+    most `seconds`. `tell` shows a transient line; "" removes it. Raise UsageError if nothing can be run."""
     project = _project_of(files.script)
     texts = {os.path.relpath(path, project): text for path, text in files.after.items()}
     script, helpers = (os.path.relpath(path, project) for path in (files.script, files.helpers))
@@ -70,13 +71,14 @@ def check_training(
 
 
 def _project_of(script: str) -> str:
-    """Return the current directory, or that of a script outside of it."""
+    """Return the current directory, or the directory of a script that is outside of it."""
     is_inside = os.path.realpath(script).startswith(os.path.join(os.path.realpath(os.curdir), ""))
     return os.curdir if is_inside else os.path.dirname(script) or os.curdir
 
 
 def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundLine:
-    """With the place as the user writes it: a line of the original, also for what happened in the result."""
+    """Return the finding with its place as the user knows it: a line of the original file, also for a finding in the
+    converted one."""
     if finding.place is None:
         return FoundLine(files.script, None, finding.text, finding.is_error)
     path, line = os.path.normpath(os.path.join(project, finding.place.path)), finding.place.line
@@ -86,7 +88,8 @@ def _found_line(finding: Finding, project: str, files: ConvertedFiles) -> FoundL
 
 
 def original_line(before: str, after: str, line: int) -> int:
-    """Return the line of a text that has become, or stands before, a line of the changed text; both count from 1."""
+    """Return the line of the original text that became a line of the changed text, or that precedes it. Both count from
+    1."""
     blocks = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
     for _, start, end, changed, changed_end in blocks:
         if changed <= line - 1 < changed_end:

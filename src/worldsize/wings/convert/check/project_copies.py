@@ -1,4 +1,4 @@
-"""Copies of a project for a few steps of its training: what is large stays where it is, behind links.
+"""Copies of a project for a few steps of its training. Large files and directories are not copied, but linked.
 
 A training that is checked writes through no link (`inrank/recorder.py` refuses it).
 """
@@ -18,11 +18,11 @@ MOST_ENTRIES = 50_000
 
 
 def copy_project(source: str, target: str, texts: Mapping[str, str]) -> None:
-    """Copy a directory into the empty directory `target`, in which files become those of `texts`, by their paths.
+    """Copy a directory into the empty directory `target`, and replace the files in `texts` by their texts, by path.
 
-    Files of more than 16 MiB, and directories of more than 1,000 entries, become links to what is there; environments,
-    pipes and what cannot be read are left out. Raises UsageError for more than 50,000 entries and for a text that would
-    be written through a link, and OSError where the copy cannot be written.
+    Files of more than 16 MiB, and directories of more than 1,000 entries, become links to the originals. Environments,
+    pipes and unreadable files are left out. Raise UsageError if there are more than 50,000 entries, or if a text would
+    be written through a link. Raise OSError if the copy cannot be written.
     """
     copy = _Copy(source, target, {os.path.dirname(path) for path in texts})
     copy.copy_directory("")
@@ -43,7 +43,7 @@ def _write(target: str, path: str, text: str) -> None:
 
 
 class _Copy:
-    """`changed`: the directories that are never links."""
+    """A copy of a project that is being written. `changed` are the directories that must not become links."""
 
     def __init__(self, source: str, target: str, changed: Iterable[str]) -> None:
         self._changed = [directory + os.sep for directory in changed]
@@ -86,7 +86,8 @@ class _Copy:
         return any(directory.startswith(relative + os.sep) for directory in self._changed)
 
     def _copy_link(self, path: str, target: str) -> None:
-        """A link inside the project leads to the same place in the copy, another one to where it did."""
+        """Copy a link. A link inside the project points to the same place in the copy. Another link keeps its
+        target."""
         real = os.path.realpath(path)
         if real.startswith(self._source + os.sep):
             real = os.path.join(self._target, os.path.relpath(real, self._source))

@@ -1,4 +1,4 @@
-"""What `inrank/recorder.py` has written of one process's training."""
+"""Parser for the records that `inrank/recorder.py` writes about the training of one process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from worldsize.common.atomic_files import read_if_possible, read_tail
 
 STEPS, FINISHED, ERROR, TIMEOUT = "steps", "finished", "error", "timeout"
 TIMED_OUT = "Timeout ("
-"""What stands in the log of a process that was given up, before where it was: what `faulthandler` writes."""
+"""The text that `faulthandler` writes to the log of a timed-out process, before the traceback."""
 _TRACED = re.compile(r'File "(.+)", line (\d+)')
 
 
 class Place(NamedTuple):
-    """A line of a file of the project, whose path is relative to it."""
+    """A line of a file of the project. The path is relative to the project."""
 
     path: str
     line: int
 
 
 class Backward(NamedTuple):
-    """`loss`: the tensor whose `backward` was called, summed up; `samples`: what a loader fetched for it."""
+    """A backward call. `loss` is the sum of the tensor whose `backward` was called. `samples` are those that a loader
+    fetched for it."""
 
     place: Place | None
     loss: float
@@ -32,8 +33,8 @@ class Backward(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step of an optimizer: the sums of the absolute values of its gradients, of its weights, and of what the weights
-    have changed since the beginning."""
+    """A step of an optimizer: the sums of the absolute values of its gradients, of its weights, and of the change of
+    the weights since the beginning."""
 
     gradient: float
     weights: float
@@ -42,8 +43,9 @@ class Step(NamedTuple):
 
 
 class Record(NamedTuple):
-    """`end`: STEPS, FINISHED (the script ended by itself), ERROR or TIMEOUT. `text`, `place`: of the error, or where it
-    waited. `backwards`: those after the last step."""
+    """The record of one process. `end` is STEPS, FINISHED (the script ended by itself), ERROR or TIMEOUT. `text` and
+    `place` are those of the error, or `place` is where the process waited. `backwards` are those after the last step.
+    """
 
     end: str
     text: str
@@ -56,8 +58,8 @@ class Record(NamedTuple):
 
 
 def read_record(path: str, log: str, folder: str, helpers: str) -> Record:
-    """Return a process's record; without one, what its log says of where it was. `folder`: the copy that it worked in,
-    and in that convert's `helpers`."""
+    """Read the record of a process. If there is none, derive one from its log, which shows where the process was.
+    `folder` is the copy in which it ran, and `helpers` is the path of convert's helpers in that copy."""
     try:
         return _record(json.loads(read_if_possible(path)))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -92,7 +94,7 @@ def _place(found: Any) -> Place | None:
 
 
 def _without_record(log: str, folder: str, helpers: str) -> Record:
-    """Of a process that was ended while it waited, or that ended without a word."""
+    """Return the record of a process that was stopped while it waited, or that ended without writing one."""
     is_timeout = TIMED_OUT in log
     lines = log[log.rindex(TIMED_OUT) :].splitlines() if is_timeout else log.strip().splitlines()
     traced = (_TRACED.search(line) for line in lines)

@@ -1,4 +1,5 @@
-"""The first steps of a training: as it was, and converted, on one rank and on two, in copies of its project."""
+"""Trials of the first steps of a training: the original, and the converted one on one rank and on two, in copies of its
+project."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ from worldsize.wings.convert.check.records import TIMED_OUT, TIMEOUT, Record, re
 _MOST_SECONDS = 24 * 3600.0
 STEPS = 4
 _ENOUGH = 0.15
-"""The part of the time after whose first step the original need make no further one."""
+"""The share of the time limit that the original has after its first step; after that it makes no further step."""
 _LATEST = 0.75
-"""The part of its own time with which the original's last step may end."""
+"""The share of the original's own time limit after which it makes no further step."""
 _ORIGINAL, _ALONE = 0.4, 0.65
-"""The parts of the time by which the original, and it and the result on one rank, have ended."""
+"""The shares of the time limit by which the original, and then the result on one rank, must have ended."""
 _SLOWER = 3
-"""How many times the original's time a version may take before it counts as stuck."""
+"""The multiple of the original's time that a version may take before it counts as stuck."""
 _LEFT_BEHIND = 5.0
-"""Seconds for the other ranks, once one has failed."""
+"""Seconds that the other ranks have to end after one has failed."""
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _START = os.path.join(os.path.dirname(os.path.dirname(__file__)), "inrank", "start.py")
 _SETTINGS = {
@@ -41,8 +42,8 @@ _SETTINGS = {
 
 
 class Training(NamedTuple):
-    """`script` and the paths of `texts`, the converted files, are relative to the directory `project`; `helpers`: the
-    path among them of convert's helpers."""
+    """A training to try. `script` and the paths of `texts`, the converted files, are relative to the directory
+    `project`. `helpers` is the path among them of convert's helpers."""
 
     project: str
     script: str
@@ -52,21 +53,22 @@ class Training(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """A record for each rank; none for what was not tried, because what came before it failed."""
+    """The records of the trials, one for each rank. There are none for a trial that was skipped because an earlier one
+    failed."""
 
     original: Record
     alone: tuple[Record, ...] = ()
     two: tuple[Record, ...] = ()
     network: str = ""
-    """Why the network could not be cut; "" where it was."""
+    """The reason why the network could not be cut off; "" if it was cut off."""
     too_slow: str = ""
-    """Why a version that was given up may be slow and not stuck; "" where all had time enough."""
+    """The reason why a version that timed out may be slow and not stuck; "" if all versions had enough time."""
 
 
 def run_trials(training: Training, directory: str, tell: Callable[[str], None], seconds: float) -> Trials:
-    """Try a training in the empty directory `directory`, for at most `seconds` for all three, and at most a day; `tell`
-    gets what is being done. Leaves no process behind. Raises UsageError where there is no Python, or too much to
-    copy."""
+    """Run the three trials of a training in the empty directory `directory`, for at most `seconds` together, and at
+    most a day. `tell` receives the name of the current trial. No process is left behind. Raise UsageError if there is
+    no Python, or too much to copy."""
     start, seconds = time.monotonic(), min(seconds, _MOST_SECONDS)
     python = _find_python()
     for name in ("original", "converted", "temporary", "records"):
@@ -92,13 +94,14 @@ def run_trials(training: Training, directory: str, tell: Callable[[str], None], 
 
 
 def is_too_short(given: float, taken: float) -> bool:
-    """Return whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took so
-    long (`taken`)."""
+    """Return whether a version that has not ended in `given` seconds may be slow and not stuck, if the original took
+    `taken` seconds."""
     return given < _SLOWER * taken
 
 
 class _Trial:
-    """`enough`: seconds after the first step, after which the original is not asked for another one."""
+    """A runner for the trials of a training. `enough` is the number of seconds after the first step from which on the
+    original makes no further step."""
 
     def __init__(self, training: Training, directory: str, python: str, enough: float) -> None:
         self._enough = enough
@@ -109,8 +112,8 @@ class _Trial:
         self.network = ""
 
     def run(self, copy: str, ranks: int, steps: int, until: float) -> tuple[Record, ...]:
-        """Run `steps` steps of a copy on each of `ranks` ranks, at most until `until` (`time.monotonic`). Returns each
-        rank's record."""
+        """Run `steps` steps of a copy on each of `ranks` ranks, at most until `until` (`time.monotonic`). Return the
+        record of each rank."""
         self._count += 1
         base = os.path.join(self._directory, "records", str(self._count))
         folder = os.path.join(self._directory, copy)
@@ -139,7 +142,7 @@ class _Trial:
         try:
             process.join()
         finally:
-            process.join()  # after Ctrl-C, too: it ends its ranks
+            process.join()  # after Ctrl-C, too: the process stops its ranks
         self.network = read_if_possible(base + ".network").decode()
         real = os.path.realpath(folder)
         helpers = self._training.helpers
@@ -148,7 +151,7 @@ class _Trial:
     def _environ(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in _RANK_VARIABLES}
         environ = {**kept, **_SETTINGS, "TMPDIR": os.path.join(self._directory, "temporary")}
-        if _gpu_count() < 2:  # two ranks cannot have one GPU
+        if _gpu_count() < 2:  # two ranks cannot share one GPU
             environ["CUDA_VISIBLE_DEVICES"] = ""
         return environ
 
@@ -170,8 +173,8 @@ def _run_ranks(
     commands: Sequence[Sequence[str]], logs: Sequence[str], folder: str, environ: Mapping[str, str],
     until: float, base: str,
 ) -> None:  # fmt: skip
-    """In a process of its own: cut the network off, start a rank for each command, and wait for their end. `until`:
-    when they end themselves, by `time.monotonic`."""
+    """Cut off the network, start a rank for each command, and wait for their end. Runs in a separate process. `until`
+    is the time (`time.monotonic`) at which the ranks end themselves."""
     end_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     network = ""
@@ -211,8 +214,8 @@ def _start(command: Sequence[str], log: str, folder: str, environ: Mapping[str, 
 
 
 def _wait(ranks: Sequence[subprocess.Popen[Any]], until: float) -> list[int]:
-    """Wait until all have ended. Those that go on after one has failed, or after their time, are given up: returns the
-    numbers of the latter."""
+    """Wait until all ranks have ended. Stop waiting for ranks that run on after another one has failed, or beyond their
+    time limit. Return the numbers of those beyond their time limit."""
     until += _LEFT_BEHIND
     while any(rank.poll() is None for rank in ranks) and time.monotonic() < until:
         if any(rank.poll() for rank in ranks):
@@ -223,14 +226,14 @@ def _wait(ranks: Sequence[subprocess.Popen[Any]], until: float) -> list[int]:
 
 
 def _note_timeout(log: str) -> None:
-    """Write to the log of a process that was given up before its own timer ran, while it still imported torch, what the
-    timer would have written."""
+    """Write the timeout message to the log of a process that timed out before its own timer ran, while it still
+    imported torch."""
     with open(log, "a", encoding="utf-8") as file:
         file.write(f"\n{TIMED_OUT}not yet in the script\n")
 
 
 def _kill(rank: subprocess.Popen[Any]) -> None:
-    """End a rank and what it has started."""
+    """Kill a rank and every process that it has started, and wait for its end."""
     try:
         os.killpg(rank.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

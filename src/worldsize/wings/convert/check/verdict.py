@@ -1,4 +1,4 @@
-"""Whether a converted training does what the original does, of the records of their first steps. Pure."""
+"""Verdict whether a converted training does the same as the original, from the records of their first steps. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from worldsize.wings.convert.check.trials import Trials
 
 ORIGINAL, CONVERTED = "original", "converted"
 _EXACT, _LOW_PRECISION = 1e-3, 0.05
-"""How far two figures may be apart: of float32 sums in another order, and of float16."""
+"""The largest relative difference of two equal figures: for float32 sums in another order, and for float16."""
 _SLIGHT = 0.02
-"""What a mean of means differs by, where samples weigh differently."""
+"""The relative difference that a mean of means may have if samples have different weights."""
 
 
 class Finding(NamedTuple):
-    """`version`: the text that the place is in, ORIGINAL or CONVERTED."""
+    """A difference or problem. `version` is the text that contains the place, ORIGINAL or CONVERTED."""
 
     is_error: bool
     text: str
@@ -25,7 +25,8 @@ class Finding(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`summary`: what holds, where nothing is wrong; `obstacle`: why nothing could be compared."""
+    """The verdict of a check. `summary` states what is the same, if nothing is wrong. `obstacle` is the reason why
+    nothing could be compared."""
 
     findings: tuple[Finding, ...] = ()
     summary: str = ""
@@ -58,7 +59,8 @@ def _why_no_step(original: Record) -> str:
 
 
 def _find_failure(ranks: Sequence[Record], steps: int) -> Finding | None:
-    """What ended a rank before its steps. A rank that was left alone by one that had waited fails, too."""
+    """Return the reason why a rank ended before its steps; None if all ranks made them. If some ranks waited until the
+    timeout, these are reported, because the failures of other ranks follow from that."""
     where = f"on {len(ranks)} rank{'s' * (len(ranks) > 1)}"
     waiting = [rank for rank in ranks if rank.end == TIMEOUT]
     failed = [rank for rank in ranks if rank.end == ERROR]
@@ -120,7 +122,7 @@ class _Comparison:
                     return
 
     def _compare_work(self, ranks: Sequence[Record]) -> None:
-        """Whether each rank works on a part of the samples."""
+        """Add a finding if each rank works on all of the samples instead of a part."""
         whole = _samples(self._original)
         parts = sum(_samples(rank) for rank in ranks)
         backwards = [each for step in self._original.steps for each in step.backwards]
@@ -140,7 +142,8 @@ class _Comparison:
                 self.findings.append(Finding(False, text, ORIGINAL, place))
 
     def _compare_losses(self, own: Sequence[Backward], theirs: Sequence[Sequence[Backward]]) -> bool:
-        """Note a loss of a whole batch that is neither the mean nor the sum of its parts'; whether there is one."""
+        """Record a loss of a whole batch that is neither the mean nor the sum of the losses of its parts. Return
+        whether there is one."""
         for number, backward in enumerate(own):
             losses = [each[number].loss for each in theirs]
             mean = sum(losses) / len(losses)
@@ -160,7 +163,7 @@ class _Comparison:
         self.findings.append(Finding(is_error, text, ORIGINAL, place))
 
     def summary(self, ranks: Sequence[Record]) -> str:
-        """What was found to be alike. Empty where something is wrong."""
+        """Return what was found to be the same; "" if something is wrong."""
         if any(finding.is_error for finding in self.findings):
             return ""
         count = len(self._original.steps)
@@ -176,7 +179,7 @@ class _Comparison:
 
 def _is_near(one: float, other: float, relative: float) -> bool:
     if one != one or other != other:
-        return one != one and other != other  # both are no number
+        return one != one and other != other  # both are NaN
     return abs(one - other) <= relative * max(abs(one), abs(other)) + 1e-12
 
 

@@ -1,7 +1,7 @@
-"""Random numbers that are the same whichever rank draws them.
+"""Random numbers that are the same on every rank that draws them.
 
-Each sample of a data set is drawn after a seed of its own. What a pass draws with torch for its batch (noise, time
-steps) is drawn for one sample and repeated, so that a part of a batch gets what the whole batch would.
+Each sample of a data set is drawn with its own seed. Numbers that a pass draws with torch for its batch (noise, time
+steps) are drawn for one sample and repeated, so that a part of a batch gets the same numbers as the whole batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIKE = ("rand_like", "randn_like", "randint_like", "bernoulli", "poisson")
 
 class _Pass:
     count: Any = None
-    """How often a pass has drawn; None before the first batch."""
+    """The number of random draws in the current pass; None before the first batch."""
 
 
 _pass = _Pass()
@@ -39,7 +39,7 @@ def set_seeds(seed: int) -> None:
 
 
 class Seeded:
-    """Within it, random numbers follow from a key; after it, they go on as before."""
+    """A context in which random numbers follow from a key. The generators get their previous state back afterwards."""
 
     def __init__(self, key: Any) -> None:
         self._seed = zlib.crc32(repr(key).encode())
@@ -63,7 +63,7 @@ def begin_pass() -> None:
 
 
 def were_drawn() -> bool:
-    """Return whether random numbers were drawn since the pass has begun."""
+    """Return whether random numbers were drawn since the beginning of the pass."""
     return bool(_pass.count)
 
 
@@ -90,7 +90,8 @@ def _repeated(function: Any, shorten: Callable[[Any, Any], Any]) -> Any:
 
 
 def _with_one_row(values: Any, options: Any) -> Any:
-    """Return the number of rows, and the arguments for one; None for a number without rows."""
+    """Return the number of rows, and the positional and keyword arguments that draw a single row; None for a shape
+    without rows."""
     if "size" in options:
         size = list(options["size"])
         return (size[0], values, {**options, "size": [1, *size[1:]]}) if size else None

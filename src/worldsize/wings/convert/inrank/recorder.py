@@ -1,8 +1,10 @@
-"""Runs the first steps of a training and records them, so that two versions of it can be compared.
+"""Recorder for the first steps of a training, so that two versions of it can be compared. It runs the script itself.
 
-The record has, for each backward, the loss, its line and the samples fetched since the last one; for each step of an
-optimizer, the size of the gradients and of the weights' change. What would make two runs differ is switched off
-(`switches.py`, `random_draws.py`). Standard library and torch; runs on Python 3.8.
+The record contains, for each backward call, the loss, its line and the samples that were fetched since the previous
+one. For each step of an optimizer, it contains the size of the gradients and of the change of the weights. Features
+that would make two runs differ are switched off (`switches.py`, `random_draws.py`).
+
+Standard library and torch; runs on Python 3.8.
 """
 
 from __future__ import annotations
@@ -24,17 +26,20 @@ from . import random_draws, switches
 SEED = 20_011
 MOST_BACKWARDS = 200
 _LEAST = 0.1
-"""Seconds for a script whose time is over before it begins: enough to say so."""
+"""Seconds for a script whose time is over before it begins. They are enough to write the timeout to the log."""
 WAIT = 10.0
-"""Seconds for the records of the other ranks, which may still need this rank's messages."""
+"""Seconds to wait for the records of the other ranks, which may still need messages from this rank."""
 
 
 class Recorder:
-    """`order`: the file to write (`record`) and those of all ranks (`peers`); the directories that the script may
-    change (`writable`, the first with the script's own files); convert's helpers (`helpers`); and when to end: after so
-    many steps (`steps`), after a step that ends `enough` seconds after the first one or after the moment `latest`, and
-    with a traceback at `until`. Moments are of `time.monotonic`, which all processes of a machine share: until torch is
-    imported, time goes by."""
+    """The recorder of one process. `order` contains: the file to write (`record`) and those of all ranks (`peers`); the
+    directories that the script may change (`writable`, the first with the script's own files); and convert's helpers
+    (`helpers`).
+
+    It also states when to end: after `steps` steps, after the first step that ends more than `enough` seconds after the
+    first one or after the time `latest`, and with a traceback at the time `until`. Times are of `time.monotonic`, which
+    all processes of a machine share. They include the import of torch.
+    """
 
     def __init__(self, order: Dict[str, Any]) -> None:
         self.order = order
@@ -63,7 +68,8 @@ class Recorder:
         register_optimizer_step_post_hook(self.after_step)
 
     def note_samples(self, indices: Any) -> None:
-        """A loader is asked for samples; those of an evaluation do not count."""
+        """Record the indices of samples that a loader fetches. Those of an evaluation (without gradients) do not
+        count."""
         if torch.is_grad_enabled():
             self._samples += [repr(index) for index in (indices if isinstance(indices, (list, tuple)) else [indices])]
             self._state = random_draws.random_state()
@@ -103,7 +109,7 @@ class Recorder:
             self.end("steps")
 
     def _user_line(self) -> Any:
-        """Return the innermost line of the script's own files that is being executed."""
+        """Return the path and line of the innermost frame in the script's own files; None if there is none."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             if self._is_own_file(frame.f_code.co_filename):
@@ -115,7 +121,7 @@ class Recorder:
         return [os.path.relpath(os.path.realpath(path), self.folder), line]
 
     def _is_own_file(self, path: str) -> bool:
-        """Not `<frozen os>` and `<string>`, which are no files."""
+        """Return whether a path is one of the script's own files. `<frozen os>` and `<string>` are not files."""
         if path not in self._own_files:
             real = os.path.realpath(path)
             is_below = real.startswith(self.folder + os.sep) and real != self._helpers
@@ -130,7 +136,8 @@ class Recorder:
         os.replace(part, self.order["record"])
 
     def end(self, how: str) -> None:
-        """Write the record and end this process, once the other ranks have theirs."""
+        """Write the record, wait until the other ranks have written theirs, at most WAIT seconds, and end this
+        process."""
         self.write(how)
         until = time.monotonic() + WAIT
         while time.monotonic() < until and not all(map(os.path.exists, self.order["peers"])):
@@ -138,7 +145,7 @@ class Recorder:
         end_process(0)
 
     def note_error(self, error: BaseException) -> None:
-        """Record what ended the script, and where in its own files."""
+        """Record the error that ended the script, and its line in the script's own files."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if self._is_own_file(frame.filename)]
         place = self._place(frames[-1].filename, frames[-1].lineno) if frames else None
         text = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
@@ -150,13 +157,13 @@ def weights_of(optimizer: Any) -> List[torch.Tensor]:
 
 
 def size_of(tensor: torch.Tensor) -> float:
-    """Return the sum of the absolute values."""
+    """Return the sum of the absolute values of a tensor."""
     values = tensor.detach()
     return float((values if values.layout == torch.strided else values.to_dense()).double().abs().sum())
 
 
 def end_process(code: int) -> None:
-    """At once: threads and functions at exit could wait for ranks that are gone."""
+    """End the process at once. Threads and exit handlers could wait for ranks that have already ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -181,7 +188,7 @@ def main() -> None:
         if ended.code not in (None, 0):
             recorder.write("exit", {"text": f"it ends with exit code {ended.code}", "line": None})
             end_process(1)
-    except BaseException as error:  # noqa: BLE001  # whatever it is, it ended the script
+    except BaseException as error:  # noqa: BLE001  # any error here ended the script
         recorder.note_error(error)
         traceback.print_exc()
         end_process(1)

@@ -1,7 +1,7 @@
-"""Starts a script whose first steps are recorded: `python start.py ORDER.json SCRIPT [ARGUMENT...]`.
+"""Starter for a script whose first steps are recorded: `python start.py ORDER.json SCRIPT [ARGUMENT...]`.
 
-This package is imported by a name of its own, so that neither worldsize need be installed for the script's Python nor
-the script finds modules that are not its own.
+This package is imported under a separate name. For this reason, worldsize need not be installed for the script's
+Python, and the script finds no modules that are not its own.
 """
 
 import importlib

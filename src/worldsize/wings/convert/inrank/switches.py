@@ -1,5 +1,5 @@
-"""What is switched off while a training is recorded: dropout, BatchNorm's statistics of a batch, loaders' workers, and
-writing to files outside of the copy."""
+"""Switches that turn off features while a training is recorded: dropout, BatchNorm's statistics of a batch, loaders'
+workers, and writing to files outside of the copy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .random_draws import Seeded
 _DROPOUTS = ("dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 _OPTIONS_OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 _PLACE_OF_WORKERS = 5
-"""Of `num_workers` among a DataLoader's arguments without a name."""
+"""The position of `num_workers` among a DataLoader's positional arguments."""
 _CACHES = (".cache", ".config", ".keras", ".triton", ".nv")
-"""Below the home directory: what libraries keep for themselves."""
+"""Directories below the home directory in which libraries keep their own files."""
 _CHANGES = ("os.mkdir", "os.remove", "os.rmdir", "os.rename", "os.link", "os.symlink", "os.truncate", "shutil.rmtree")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def install(flags: Dict[str, bool], note_samples: Callable[[Any], None]) -> None:
-    """`flags` gets what is met of `batch_norm` and `low_precision`; `note_samples` the indices of a batch that is
-    fetched."""
+    """Turn off dropout, BatchNorm's statistics and loaders' workers. Set `batch_norm` and `low_precision` in `flags`
+    when the training uses them. Call `note_samples` with the indices of each batch that is fetched."""
     functional: Any = torch.nn.functional
     for name in _DROPOUTS:
         if hasattr(functional, name):
@@ -49,7 +49,8 @@ def _switch_dropout_off(kind: Any) -> None:
 
 
 def _switch_statistics_off(functional: Any, flags: Dict[str, bool]) -> None:
-    """A batch is normalised by running statistics, as in an evaluation: those of a part of it would be others."""
+    """Normalise batches by running statistics, as in an evaluation. The statistics of a part of a batch would differ
+    from those of the whole."""
     batch_norm = functional.batch_norm
 
     def without_statistics(
@@ -105,7 +106,7 @@ def _fetch_one_by_one(note_samples: Callable[[Any], None]) -> None:
 
 def forbid_writing(writable: List[str]) -> None:
     """Make this process raise PermissionError when it opens for writing, renames or removes a file outside of these
-    directories and of libraries' caches. It cannot be undone."""
+    directories and of libraries' caches. This cannot be undone."""
     caches = [os.path.join(os.path.expanduser("~"), name) for name in _CACHES]
     allowed = [os.path.realpath(path) for path in (*writable, *caches, "/dev")]
     save = torch.save
@@ -129,5 +130,5 @@ def forbid_writing(writable: List[str]) -> None:
         refuse_outside(file)
         save(value, file, *values, **options)
 
-    torch.save = checked_save  # its writer is none of Python's
+    torch.save = checked_save  # its writer bypasses Python's audit events
     sys.addaudithook(look)

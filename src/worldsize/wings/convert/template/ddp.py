@@ -1,19 +1,21 @@
-"""One training on all processes that a launcher (torchrun, worldsize run) has started; alone, everything is as before.
+"""Helpers that run one training on all processes that a launcher (torchrun, worldsize run) has started. With a single
+process, they change nothing.
 
-    share(loader)                  the loader, of whose batches this rank gets its part
-    average_gradients(optimizer)   the optimizer, to whose weights each backward adds the mean of the ranks' gradients
-    mean(value), total(value)      a mean or a sum over a batch, from those of all ranks' parts; all ranks must ask
-    main_only(function)            the function on rank 0; on the others nothing happens
-    main_first(make)               what `make()` returns; one rank of each node comes first, as for a download
+    share(loader)                  the loader, with this rank's part of each of its batches
+    average_gradients(optimizer)   the optimizer, whose weights get the mean of the ranks' gradients
+    mean(value), total(value)      a mean or a sum over the whole batch, from all ranks; all must call it
+    main_only(function)            the function on rank 0; on the other ranks, calling it does nothing
+    main_first(make)               the result of `make()`; one rank of each node calls it first (a download)
     as_on_main(value)              rank 0's value, on all ranks
-    open_file(path, mode)          `open`; others than rank 0 write nowhere, and all read what rank 0 has written
-    wait_for_all()                 returns when every rank has come here
+    open_file(path, mode)          `open`; only rank 0 writes, and all ranks read rank 0's files
+    wait_for_all()                 returns when every rank has called it
 
-A rank computes the gradients of its part of each batch, and the ranks' mean is the whole batch's: the training is that
-of a single process. A batch that the number of ranks does not divide goes whole to each of them. While a shared loader
-is gone through, each rank draws torch's random numbers (dropout, noise) for itself; after that all draw those of rank 0
-again, so that they evaluate and decide alike. Only rank 0 prints.
-Written by `worldsize convert`; needs torch 2.1. It is yours: change what you like.
+A rank computes the gradients of its part of each batch, and the ranks' mean is that of the whole batch. So the training
+is the same as that of a single process. A batch that cannot be divided by the number of ranks goes whole to each rank.
+During a loop over a shared loader, each rank draws torch's random numbers (dropout, noise) for itself. After the loop,
+all ranks draw those of rank 0 again, so that they evaluate and decide alike. Only rank 0 prints.
+
+This file was written by `worldsize convert` and needs torch 2.1. You may change it as you like.
 """
 
 from __future__ import annotations
@@ -33,16 +35,17 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 
-_IS_RANK = multiprocessing.current_process().name == "MainProcess"  # a loader's worker is none
+_IS_RANK = multiprocessing.current_process().name == "MainProcess"  # a loader's worker is no rank
 RANK = int(os.environ.get("RANK", 0)) if _IS_RANK else 0
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", 0)) if _IS_RANK else 0
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", 1)) if _IS_RANK else 1
-MESSAGE = 25_000_000  # bytes of gradients that leave together
-DRAWN = 1000  # batches whose indices leave together
+MESSAGE = 25_000_000  # bytes of gradients per message
+DRAWN = 1000  # batches whose indices are sent together
 
 
 def _start():
-    """Join the process group, unless that has happened, and begin with rank 0's random numbers."""
+    """Join the process group, unless that has already happened, and continue with rank 0's random numbers. Switch off
+    printing and W&B on other ranks."""
     if RANK > 0:
         os.environ["WANDB_MODE"] = "disabled"
         builtins.print = lambda *values, **options: None
@@ -68,7 +71,7 @@ def as_on_main(value):
 
 
 def _agree_on_random_numbers():
-    """Draw on from where rank 0 is."""
+    """Set the state of all random generators to that of rank 0."""
     places = [(torch.get_rng_state, torch.set_rng_state), (random.getstate, random.setstate)]
     if torch.cuda.is_available():
         places.append((torch.cuda.get_rng_state, torch.cuda.set_rng_state))
@@ -79,7 +82,7 @@ def _agree_on_random_numbers():
 
 
 def share(loader):
-    """A loader of which each rank gets its part of every batch; with gradients switched off, all of it."""
+    """Return a loader that gives each rank its part of every batch; with gradients switched off, whole batches."""
     if WORLD_SIZE == 1 or isinstance(loader, SharedLoader):
         return loader
     if not isinstance(loader, DataLoader) or type(loader).__iter__ is not DataLoader.__iter__:
@@ -123,13 +126,13 @@ class SharedLoader:
             _now.is_part = before
 
     def _own_parts(self, parts):
-        if RANK > 0:  # of torch alone: what others draw may decide what all ranks do
+        if RANK > 0:  # only torch: other generators may decide what all ranks do
             torch.manual_seed(torch.randint(2**40, ()).item() + RANK)
         try:
             for batch in parts:
                 _now.is_part = self._batches.are_parts.popleft()
                 yield batch
-        except GeneratorExit:  # the loop was left, on all ranks
+        except GeneratorExit:  # all ranks have left the loop
             pass
         if dist.is_initialized():
             _agree_on_random_numbers()
@@ -138,7 +141,7 @@ class SharedLoader:
 
 
 class _Parts:
-    """This rank's part of each batch of indices that rank 0's sampler draws."""
+    """The batches of indices that rank 0's sampler draws, reduced to this rank's part of each."""
 
     def __init__(self, batches):
         self._batches = batches
@@ -166,9 +169,9 @@ _now = types.SimpleNamespace(is_part=False)  # whether each rank works on its pa
 
 
 def average_gradients(optimizer, *models, is_sum=False):
-    """The optimizer, to whose weights' `.grad` each backward adds the mean of the ranks' gradients; with `is_sum`, for
-    losses that are sums over samples, their sum. The weights begin as rank 0's, and after each pass the buffers of the
-    models, such as BatchNorm's, are rank 0's."""
+    """Return the optimizer, after a change by which each backward adds the mean of the ranks' gradients to the `.grad`
+    of its weights. With `is_sum`, for losses that are sums over samples, it adds their sum. The weights start with rank
+    0's values. After each pass, the buffers of the models, such as BatchNorm's, get rank 0's values."""
     if WORLD_SIZE > 1:
         _reducers.append(_Reducer(optimizer, models, is_sum))
         _reducers[-1].begin()
@@ -176,8 +179,8 @@ def average_gradients(optimizer, *models, is_sum=False):
 
 
 class _Reducer:
-    """Sends gradients while a backward still runs, in the same order on all ranks. A weight that a rank's backward has
-    not reached counts as zero there, if another rank's has."""
+    """A reducer that sends gradients while a backward still runs, in the same order on all ranks. A weight that the
+    backward of one rank has not reached counts as zero there, if that of another rank has reached it."""
 
     def __init__(self, optimizer, models, is_sum):
         self._optimizer, self._models, self._is_sum = optimizer, models, is_sum
@@ -186,7 +189,7 @@ class _Reducer:
         optimizer.register_step_pre_hook(self._check)
 
     def begin(self):
-        """Take the weights that are new here, as rank 0 has them."""
+        """Register the weights that are new, and copy rank 0's values to all ranks."""
         new = [weight for weight in reversed(self._trained()) if weight not in self._place]
         for weight in new:
             weight.register_post_accumulate_grad_hook(self._on_gradient)
@@ -248,7 +251,7 @@ class _Reducer:
 
 
 def _buckets(weights):
-    """The weights in groups of one type and device, about as large as a message."""
+    """Return the weights in groups of one type and device, each about as large as a message."""
     buckets = []
     for weight in weights:
         is_like = buckets and (buckets[-1][0].dtype, buckets[-1][0].device) == (weight.dtype, weight.device)
@@ -279,7 +282,7 @@ def total(value):
 
 
 class _Nothing:
-    """Stands for what only rank 0 has: whatever is asked of it, it does nothing."""
+    """A placeholder for objects that only rank 0 has. Each call or attribute of it does nothing and returns it."""
 
     def __call__(self, *values, **options):
         return self
@@ -315,7 +318,7 @@ def open_file(path, mode="r", *options, **named):
 
 
 def load(*values, **options):
-    """`torch.load`, after rank 0 has written its files."""
+    """Call `torch.load` after rank 0 has written its files, and return the result."""
     wait_for_all()
     return torch.load(*values, **options)
 

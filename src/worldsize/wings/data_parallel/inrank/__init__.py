@@ -1,8 +1,7 @@
-"""Runs an unchanged single-process torch script as one data-parallel training: a rank loads this when the job asks for
-it.
+"""Data parallelism for an unchanged single-process torch script. A rank loads this package if the job requests it.
 
-Lies in the run directory as a package of `worldsize_inrank`, and imports relatively, or from there; standard library
-and torch only. The rest is loaded once the script has imported torch.
+The package is located in the run directory as a part of `worldsize_inrank`. It imports relatively, or from there, and
+uses only the standard library and torch. Its other modules are loaded after the script has imported torch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ VARIABLE = "WORLDSIZE_DATA_PARALLEL"
 
 
 class StubFinder:
-    """The last finder of imports: in a rank, scripts find worldsize's `shard` even where the package is not
+    """The last finder of imports. With it, scripts in a rank find worldsize's `shard` even if the package is not
     installed."""
 
     @staticmethod
@@ -35,8 +34,8 @@ def at_start() -> None:
 
 
 def on_torch(torch: Any) -> None:
-    """Install data parallelism, in this process alone, which is the rank: what it starts, such as workers that load
-    data, is left alone."""
+    """Install data parallelism in this process, which is the rank. Processes that it starts, such as workers that load
+    data, are not changed."""
     mode = os.environ.pop(VARIABLE, None)
     if mode is not None and int(os.environ["WORLDSIZE_WORLD_SIZE"]) > 1:
         from .install import install

@@ -1,7 +1,7 @@
-"""BatchNorm over the whole batch: its mean and variance are taken over all ranks' slices, forwards and backwards.
+"""BatchNorm over the whole batch. Its mean and variance are computed over all ranks' slices, in forward and backward.
 
-Always on GPUs (under `split`), where torch's SyncBatchNorm would do the same but wants a process group of its own kind;
-on CPUs, where two messages for each layer cost more, only if WORLDSIZE_SYNC_BATCHNORM=1 asks for it.
+It is always on for GPUs (under `split`), where torch's SyncBatchNorm would do the same but requires a special process
+group. On CPUs, where two messages for each layer cost more, it is on only if WORLDSIZE_SYNC_BATCHNORM=1 is set.
 """
 
 from __future__ import annotations

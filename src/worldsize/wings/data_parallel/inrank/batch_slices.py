@@ -1,5 +1,5 @@
-"""A rank's part: of a batch, whatever it is made of (tensors, arrays, lists, mappings, named tuples of them), and of
-what a sampler draws."""
+"""Slices for a rank: of a batch of any structure (tensors, arrays, lists, mappings, named tuples of them), and of the
+indices that a sampler draws."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 def size_of(data: Any, dim: int = 0) -> int | None:
-    """Return how many samples a batch has: the size of dimension `dim` in all its tensors; None where they do not
-    agree."""
+    """Return the number of samples in a batch, which is the size of dimension `dim` in all its tensors; None if they do
+    not agree."""
     sizes = set(_sizes(data, dim))
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -25,7 +25,7 @@ def _sizes(data: Any, dim: int) -> Iterator[int]:
 
 
 def slice_of(data: Any, total: int, start: int, count: int, dim: int = 0) -> Any:
-    """Return the `count` samples from `start`; what does not have `total` samples stays as it is."""
+    """Return the `count` samples from `start` on. Parts that do not have `total` samples stay unchanged."""
     if _is_array(data):
         rows = (slice(None),) * dim + (slice(start, start + count),)
         return data[rows] if data.ndim > dim and data.shape[dim] == total else data
@@ -49,11 +49,11 @@ def _is_array(data: Any) -> bool:
 
 
 def rank_batches(loader: Any, batches: Iterator[Any], rank: int, size: int) -> Iterator[Any]:
-    """One rank's lists of indices under `scale`, each as long as the loader's batch size: what the sampler draws is
-    shared out as with a DistributedSampler whose epoch is set. Nothing is drawn before the first list is asked for.
+    """Yield one rank's lists of indices under `scale`. Each has the loader's batch size. The indices of the sampler are
+    divided like those of a DistributedSampler whose epoch is set. Nothing is drawn before the first list is requested.
 
-    A batch sampler of the script's own is not taken apart: of each `size` batches, each rank takes one. The remainder
-    at the end is left out, since not every rank would have a batch of it.
+    The batches of a custom batch sampler are not divided: of each `size` batches, each rank gets one. The remainder at
+    the end is left out, since not every rank would get a batch of it.
     """
     whole = loader.batch_sampler
     if type(whole) is not torch.utils.data.BatchSampler:

@@ -1,11 +1,12 @@
-"""Batches that a script draws itself, as language models do: of them, too, each rank takes its part.
+"""Batches that a script draws itself, as language models do. Each rank gets its part of them, too.
 
     starts = torch.randint(len(data) - length, (size,))
     x = torch.stack([data[start : start + length] for start in starts])
 
-What a function stacks of as many tensors as it has just drawn numbers is a batch, and so are rows that it takes by
-these numbers (`data[starts]`), or by some of an order that it has drawn (`data[order[i : i + size]]`): inside a loop
-that trains, with gradients, and where no loader gives batches. A script that looks for its own rank is unchanged.
+A batch is a stack, in a function, of as many tensors as the function has just drawn numbers. Rows that a function
+selects by these numbers (`data[starts]`), or by a part of an order that it has drawn (`data[order[i : i + size]]`), are
+a batch, too. This applies only inside a loop that trains, with gradients, and if no loader provides batches. A script
+that reads its own rank is left unchanged.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from .rank_state import Training, is_user_code, replace, user_frame
 
 _OWN_RANK = ("RANK", "WORLD_SIZE")
 _SHARING = frozenset(("worldsize", "shard"))
-"""Names of a module that shares its batches out itself."""
+"""Names of a module that divides its batches itself."""
 _LOOKING_UP = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
-"""The files of the functions that look a variable up."""
+"""The files of the functions that look up a variable."""
 
 
 class _Draw(NamedTuple):
-    """`numbers`, which were drawn in a call of a function; `is_shared`: part of a batch was taken by them."""
+    """A draw of random numbers. `numbers` were drawn in a call of a function, which `frame` and `code` identify.
+    `is_shared` means that part of a batch was taken by them."""
 
     numbers: Any
     frame: int
@@ -38,8 +40,8 @@ class _Draw(NamedTuple):
 
 
 class CroppedBatches:
-    """`take`: takes this rank's part of a tensor along its first dimension; its second argument is whether another
-    tensor of the same batch was taken before."""
+    """The detection of batches that a script draws itself. `take` returns this rank's part of a tensor along its first
+    dimension. Its second argument is whether another tensor of the same batch was taken before."""
 
     def __init__(self, training: Training, follower: BatchFollower, take: Callable[[Any, bool], Any]) -> None:
         self._training = training
@@ -57,7 +59,7 @@ class CroppedBatches:
             replace(type(os.environ), name, self._look_up)
 
     def leave_alone(self) -> bool:
-        """Leave the script as it is, and say so, if it has looked for its own rank; whether it has."""
+        """Stop data parallelism, with a notice, if the script has read its own rank. Return whether it has."""
         if self._rank_reader and self._training.active:
             self._training.show_notice(
                 f"{self._rank_reader}: the script looks for its rank, and makes its batches itself: it is unchanged"
@@ -88,7 +90,7 @@ class CroppedBatches:
         return order
 
     def _begin_draw(self, numbers: Any) -> None:
-        """Note numbers that may be a batch's; None for none, before they are cut out of an order."""
+        """Record numbers that may select a batch. They are None before a part is cut out of an order."""
         self._draw = None
         frame = user_frame() if self._is_possible() else None
         if frame is None or not _SHARING.isdisjoint(frame.f_globals):
@@ -99,7 +101,8 @@ class CroppedBatches:
             self._follower.watch_rows(self._order, self._draw and self._draw.numbers, self._take_rows)
 
     def _take_rows(self, found: Any, of_order: bool) -> Any:
-        """Note numbers that were cut out of an order; of rows that were taken by numbers, take the rank's part."""
+        """Record numbers that were cut out of an order, and return them. Of rows that were selected by numbers, return
+        this rank's part."""
         if of_order:
             self._begin_draw(found)
         elif self._draw is not None:
@@ -117,7 +120,8 @@ class CroppedBatches:
         return self._share(draw, original(tensors, dim))
 
     def _share(self, draw: _Draw, batch: Any) -> Any:
-        """This rank's rows of a batch that was made where its numbers were drawn; what is trained is none."""
+        """Return this rank's rows of a batch that was made in the same call in which its numbers were drawn. Return a
+        tensor that requires a gradient unchanged: it is not a batch."""
         frame = user_frame() if self._is_possible() and not batch.requires_grad else None
         if frame is None or (id(frame), frame.f_code) != (draw.frame, draw.code):
             return batch

@@ -1,8 +1,9 @@
-"""Rank 0 alone writes files. The others write into a directory of their own instead, from which they read them again.
+"""Patches by which only rank 0 writes files. The other ranks write into a private directory instead, and read the files
+again from there.
 
-This concerns only files below the run directory, which all ranks share: the code's directory, outputs, logs. Of
-`torch.save`, rank 0's alone counts wherever it writes; a rank that loads what it would have written waits until rank 0
-has written it.
+This applies only to files below the run directory, which all ranks share: the code's directory, outputs, logs. For
+`torch.save`, only rank 0's file counts, in any directory. A rank that loads a file which it would have saved waits
+until rank 0 has written it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WRITING = frozenset("wax+")
 
 
 def install(training: Training, make_whole: Callable[[Any], Any]) -> None:
-    """`make_whole`: gives what is to be saved with the whole batch's values."""
+    """Install the patches. `make_whole` returns the object to save with the whole batch's values."""
     files = FilePatches(training, make_whole)
     atexit.register(files.leave)
     replace(torch, "save", files.save)
@@ -49,8 +50,9 @@ def install(training: Training, make_whole: Callable[[Any], Any]) -> None:
 
 
 class FilePatches:
-    """The functions in the place of Python's and torch's. `_beside`: by the real path of a file, the rank's own file
-    that stands for it. `_saves`: how often this rank has called `torch.save` for a file, or would have."""
+    """The replacements of Python's and torch's functions. `_beside` contains, by the real path of a file, the rank's
+    own file that replaces it. `_saves` contains the number of times that this rank has called `torch.save` for a file,
+    or would have."""
 
     def __init__(self, training: Training, make_whole: Callable[[Any], Any]) -> None:
         self._training = training
@@ -61,8 +63,8 @@ class FilePatches:
         self._directory = ""
 
     def _shared_path(self, path: Any) -> str | None:
-        """Return the real path of what lies below the run directory, which all ranks share; None for anything else, and
-        for what is no path."""
+        """Return the real path of a file below the run directory, which all ranks share; None for any other file, and
+        for a value that is no path."""
         if not self._root or not self._training.active or isinstance(path, int):
             return None
         try:
@@ -79,7 +81,7 @@ class FilePatches:
         return original(file, mode, *values, **keywords)
 
     def _make_own(self, place: str, mode: str) -> str:
-        """Make the rank's own file, which stands for the one at `place`. Return its path."""
+        """Create the rank's own file, which replaces the one at `place`, and return its path."""
         if place not in self._beside:
             own = os.path.join(self._ensure_own_directory(), str(len(self._beside)))
             if "r" in mode and os.path.exists(place):
@@ -88,8 +90,8 @@ class FilePatches:
         return self._beside[place]
 
     def _find_own_file(self, place: str) -> str | None:
-        """Return the rank's own file that stands for the one at `place`; None where the file itself is to be read.
-        Waits then until rank 0 has saved it as often as this rank has."""
+        """Return the rank's own file that replaces the one at `place`; None if the original file must be read. In that
+        case, wait first until rank 0 has saved it as often as this rank has."""
         count = self._saves.get(place, 0)
         if place not in self._beside and count and self._training.rank and self._training.used:
             store = self._training.world.store
@@ -125,8 +127,8 @@ class FilePatches:
         return original(f, *values, **keywords)
 
     def _count_save(self, path: Any) -> str:
-        """Count one more save of a file, by `torch.save` or by a new name for what it has made; all ranks count alike.
-        Return the file's real path."""
+        """Count one more save of a file, by `torch.save` or by renaming a saved file. All ranks count alike. Return the
+        file's real path."""
         name = _real_path(path)
         self._saves[name] = self._saves.get(name, 0) + 1
         return name
@@ -136,20 +138,20 @@ class FilePatches:
             self._training.world.store.set(f"worldsize/saved/{name}", str(self._saves[name]))
 
     def leave(self) -> None:
-        """Wait for the other ranks at the end of a script that has saved. Not after a failure: then the others need
-        nothing any more."""
+        """Wait for the other ranks at the end of a script that has saved files. Do not wait after a failure: the other
+        ranks then need nothing more."""
         if self._saves and self._training.used and self._training.active and not hasattr(sys, "last_value"):
             self._training.world.wait_for_others()
 
     def quiet_events(self, module: Any) -> None:
-        """Make TensorBoard write this rank's events into its own directory: those that count are rank 0's."""
+        """Make TensorBoard write this rank's events into the rank's private directory. Only rank 0's events count."""
         replace(module.SummaryWriter, "__init__", self._init_writer)
 
     def _init_writer(self, original: Any, writer: Any, log_dir: Any = None, *values: Any, **keywords: Any) -> None:
         original(writer, self._ensure_own_directory(), *values, **keywords)
 
     def make_directory(self, original: Any, name: Any, *values: Any, **keywords: Any) -> None:
-        """Make a directory, which another rank may have made before."""
+        """Create a directory. A directory that another rank has created before is accepted."""
         try:
             original(name, *values, **keywords)
         except FileExistsError:
@@ -157,25 +159,25 @@ class FilePatches:
                 raise
 
     def rename(self, original: Any, path: Any, other: Any, **keywords: Any) -> None:
-        """Rename on rank 0, and announce what has been saved under its new name."""
+        """Rename a file on rank 0, and announce a saved file under its new name."""
         original(path, other, **keywords)
         if self._saved_name(path) is not None:
             self._announce(self._count_save(other))
 
     def _saved_name(self, path: Any) -> str | None:
-        """Return the real path of what `torch.save` has made; None for anything else."""
+        """Return the real path of a file that `torch.save` has written; None for any other file."""
         if not self._saves or not self._training.active or not isinstance(path, (str, os.PathLike)):
             return None
         name = _real_path(path)
         return name if name in self._saves else None
 
     def copy_mode(self, original: Any, source: Any, target: Any, **keywords: Any) -> None:
-        """Copy a mode, but not to what lies in the rank's own directory."""
+        """Copy a file mode, unless the target is replaced by the rank's own file."""
         if self._shared_path(target) not in self._beside:
             original(source, target, **keywords)
 
     def remove(self, original: Any, path: Any, *values: Any, **keywords: Any) -> None:
-        """Remove, or rename to the name in `values`; what lies in the run directory is rank 0's to remove or rename."""
+        """Remove a file, or rename it to the name in `values`. Files in the run directory are left to rank 0."""
         saved = self._saved_name(path)
         new = self._count_save(values[0]) if saved is not None and values else None
         if saved is not None and saved not in self._beside:  # left to rank 0

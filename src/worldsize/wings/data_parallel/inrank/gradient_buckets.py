@@ -1,4 +1,4 @@
-"""Messages of gradients: many gradients in each, sent while the backward goes on."""
+"""Messages of gradients. Each contains many gradients, and they are sent while the backward still runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .process_group import Communicator
 
 _FIRST_BYTES = 1 << 20
 _BYTES = 25 << 20
-"""The sizes of messages, as DistributedDataParallel has them: the first is small, so that it leaves soon."""
+"""The sizes of messages, as in DistributedDataParallel. The first message is small, so that it is sent early."""
 
 HEAD = 3
 EXTRA, WEIGHT, LOSS = range(HEAD)
-"""What stands at the end of the last message, before one place for each tensor: ranks that trained tensors which the
-plan does not know; the sum of weights; the loss."""
+"""The positions of three numbers at the end of the last message, before one number for each tensor: the count of ranks
+that trained tensors which the plan does not contain, the sum of weights, and the loss."""
 
 
 class GradientBucket:
-    """One message: the gradients of tensors of one type on one device."""
+    """A message with the gradients of tensors of one type on one device."""
 
     def __init__(self, members: Sequence[tuple[int, Any]], tail: int = 0, like: Any = None) -> None:
         like = members[0][1] if members else like
@@ -34,7 +34,7 @@ class GradientBucket:
         self.work: Any = None
 
     def fill(self) -> None:
-        """Fill the message with this rank's gradients; with zeros where it has none."""
+        """Fill the message with this rank's gradients, and with zeros where it has none."""
         self.missing = [position for position, tensor in enumerate(self.tensors) if tensor.grad is None]
         for position in self.missing:
             self.views[position].zero_()
@@ -46,8 +46,8 @@ class GradientBucket:
         self.work = world.group(self.flat.device).allreduce([flat])
 
     def give_back(self, used: Sequence[float] | None) -> None:
-        """Make the sums the tensors' gradients. `used`: on how many ranks each tensor had one; None: none is
-        missing."""
+        """Copy the sums into the tensors' gradients. `used` is the number of ranks on which each tensor had a gradient;
+        None if none is missing."""
         found = [(tensor, view) for tensor, view in zip(self.tensors, self.views) if tensor.grad is not None]
         _copy([(tensor.grad, view) for tensor, view in found if not tensor.grad.is_sparse])
         for tensor, view in found:
@@ -66,7 +66,7 @@ def _copy(pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 class BucketPlan:
-    """Which gradients are sent together, and in which order, for the backward at one place in the script."""
+    """The grouping and order in which gradients are sent, for the backward at one place in the script."""
 
     def __init__(self, order: Sequence[tuple[int, Any]]) -> None:
         self.order = list(order)
@@ -77,7 +77,7 @@ class BucketPlan:
 
 
 class BackwardPass:
-    """One backward in progress."""
+    """A backward in progress."""
 
     def __init__(self, plan: BucketPlan | None) -> None:
         self.plan = plan
@@ -94,8 +94,8 @@ class BackwardPass:
 
 
 def _make_buckets(order: Sequence[tuple[int, Any]]) -> list[GradientBucket]:
-    """Buckets in the order in which they become whole; the last one has the tail, in a type of numbers that can
-    count."""
+    """Return buckets in the order in which they become complete. The last one contains the tail, in a data type that
+    can count."""
     open_ones: dict[Any, list[tuple[int, Any]]] = {}
     room: dict[Any, int] = {}
     groups: list[list[tuple[int, Any]]] = []

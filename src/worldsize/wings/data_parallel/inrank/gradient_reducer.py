@@ -1,8 +1,9 @@
-"""Adds up the gradients of all ranks: each backward adds to `.grad` what one process with the whole batch would add.
+"""Reducer that adds up the gradients of all ranks. Each backward adds to `.grad` what one process with the whole batch
+would add.
 
-Works on tensors and on backwards, not on modules: it does not matter whether a model is called as a whole or through
-its methods, how many models there are, or how often a backward comes before a step. Each rank scales its loss to its
-part of the whole batch's loss, so that gradients need only be added.
+It works on tensors and on backwards, not on modules. It does not matter whether a model is called as a whole or through
+its methods, how many models there are, or how often a backward precedes a step. Each rank scales its loss to its part
+of the whole batch's loss, so that gradients need only be added.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class GradientReducer:
         training.backwards += 1
 
     def _set_aside(self, run: BackwardPass) -> None:
-        """Set aside the gradients that earlier backwards have left, which are not to be added up again."""
+        """Set aside the gradients that earlier backwards have left. They must not be added up again."""
         for reference in self._trained.tensors:
             tensor = reference()
             if tensor is not None and tensor.grad is not None:
@@ -105,7 +106,8 @@ class GradientReducer:
                 self._send_next(run, plan)
 
     def _handle_repeat(self, run: BackwardPass, index: int, number: int) -> None:
-        """Send a tensor that gets its gradient in several parts of one backward at the backward's end, from now on."""
+        """Make a tensor that gets its gradient in several parts of one backward be sent at the backward's end, from now
+        on."""
         if index in self._several:
             return
         if number < run.next:
@@ -117,8 +119,8 @@ class GradientReducer:
         run.pending[number] += 1
 
     def _send_next(self, run: BackwardPass, plan: BucketPlan) -> None:
-        """Send the next message. They leave in their order, each when it is whole; the last one at the backward's
-        end."""
+        """Send the next message. Messages are sent in their order, each when it is complete, and the last one at the
+        backward's end."""
         bucket = plan.buckets[run.next]
         run.next += 1
         bucket.fill()
@@ -139,8 +141,8 @@ class GradientReducer:
         self._values.record_backward(roots, loss, "sum" if run.summed else "mean")
 
     def _complete(self, run: BackwardPass, plan: BucketPlan) -> tuple[bool, Any]:
-        """Send what is left. Return whether a rank has trained what the plan does not know, and the whole batch's
-        loss."""
+        """Send the remaining messages. Return whether a rank has trained tensors that the plan does not contain, and
+        the whole batch's loss."""
         tail = plan.tail
         while run.next < len(plan.buckets):
             self._send_next(run, plan)
@@ -171,7 +173,7 @@ class GradientReducer:
             tail[LOSS] = run.loss
 
     def _divisor(self, run: BackwardPass, weight: Any, rounding: float) -> Any:
-        """Return the number by which the sums are still to be divided; None for no number."""
+        """Return the number by which the sums must still be divided; None if there is none."""
         if not run.parts:
             return self._world.size
         if run.weight is None or isinstance(weight, torch.Tensor):
@@ -179,8 +181,8 @@ class GradientReducer:
         return weight if weight and abs(weight - 1.0) > rounding * self._world.size else None
 
     def _take_extra(self, run: BackwardPass, count: Any) -> bool:
-        """Return whether a rank has trained what the plan does not know. On a GPU, a rank that has not done so itself
-        does not wait for the others' answer."""
+        """Return whether a rank has trained tensors that the plan does not contain. On a GPU, a rank that has not done
+        so itself does not wait for the count, and checks it later."""
         if not isinstance(count, torch.Tensor):
             return bool(count)
         if run.extra and int(count.item()) < self._world.size:
@@ -200,8 +202,8 @@ class GradientReducer:
         )
 
     def _agree_on_plan(self, run: BackwardPass, site: Any) -> Any:
-        """Agree with the other ranks on a plan, after the first backward at a place, or after one that reached further
-        than before."""
+        """Agree with the other ranks on a plan, after the first backward at a place, or after one that reached more
+        tensors than before. Return the whole batch's loss; None if there are no such tensors."""
         places = {index: place + 1 for place, index in enumerate(dict.fromkeys(run.extra))}
         mine = torch.zeros(2, len(self._trained.tensors) + 1, dtype=torch.float64)
         for index, place in places.items():
@@ -238,7 +240,7 @@ class GradientReducer:
 
 
 def _site() -> Any:
-    """Return the place of the backward in the user's code: its innermost lines."""
+    """Return the place of the backward in the user's code: the innermost lines of its call stack."""
     frame = user_frame()
     lines: list[Any] = []
     while frame is not None and len(lines) < _FRAMES:

@@ -1,4 +1,4 @@
-"""Recognises scripts that distribute themselves, that make their own batches, or whose ranks drift apart."""
+"""Guards that recognise scripts which distribute themselves, which make their own batches, or whose ranks diverge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .models import Models
 from .rank_state import ScriptRefused, Training, refusal, replace
 
 _PATIENCE = 3
-"""After so many steps, a script that has shared out no batch counts as one that makes its batches itself."""
+"""The number of steps after which a script that has divided no batch counts as one that makes its batches itself."""
 
 _MORE_PATIENCE = 10
-"""The same in backwards, of scripts that have no loader and step by hand, or seldom."""
+"""The same number in backwards, for scripts that have no loader and step by hand, or seldom."""
 
 _COMPARED_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _EVERY = 1000
-"""The steps after which ranks compare their weights."""
+"""The interval in steps at which ranks compare their weights, in addition to `_COMPARED_STEPS`."""
 
 _TOLERANCE = 1e-6
 
@@ -31,7 +31,8 @@ REFUSAL_CODE = 2
 
 
 class Guards:
-    """`leave_alone`: leaves a script that makes its batches itself as it is, if it looks for its rank; whether so."""
+    """The guards of a rank. `leave_alone` leaves a script that makes its batches itself unchanged if it reads its rank,
+    and returns whether it does."""
 
     def __init__(
         self, training: Training, models: Models, normalising: BatchNormPatch, leave_alone: Callable[[], bool]
@@ -50,8 +51,8 @@ class Guards:
         register_optimizer_step_post_hook(lambda optimizer, *_: self._check_step(optimizer))
 
     def _leave(self, original: Any, kind: Any, value: Any, trace: Any) -> None:
-        """End the process after a refusal, which every rank prints and no other rank's end cuts short. After an error
-        over sizes, tell that batches were cut."""
+        """End the process after a refusal. Every rank prints the refusal, and the end of another rank does not
+        interrupt this. After an error about sizes, show a notice that batches were divided."""
         refused, batch = issubclass(kind, ScriptRefused), self._training.asked
         if refused:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -67,7 +68,8 @@ class Guards:
             os._exit(REFUSAL_CODE)
 
     def _init_process_group(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Make the script's own process group: a script that does so distributes itself."""
+        """Create the script's own process group, and stop data parallelism, because such a script distributes itself.
+        Raise a refusal if the training has already begun."""
         training = self._training
         if training.active and training.used:
             raise refusal(
@@ -91,8 +93,8 @@ class Guards:
             self._compare([tensor for tensor in every if not self._models.is_of_slice(tensor)])
 
     def _backward(self, original: Any, *values: Any, **keywords: Any) -> None:
-        """Check after each backward what steps check otherwise: scripts that step by hand come to no optimizer's
-        hook."""
+        """Run a backward, and check after it what is otherwise checked after steps. Scripts that step by hand call no
+        optimizer's hook."""
         original(*values, **keywords)
         training = self._training
         if training.active and not training.loaded:
@@ -118,8 +120,8 @@ class Guards:
             )
 
     def _compare(self, weights: list[Any]) -> None:
-        """Refuse weights that differ between ranks: what one rank alone has seen has changed them, so they are not
-        those of one training."""
+        """Raise a refusal if the weights differ between ranks. They were then changed by something that only one rank
+        has seen, so they are not those of one training."""
         if self._training.world.differ(weights, _TOLERANCE):
             raise refusal(
                 "the ranks' weights have drifted apart: something other than the averaged gradients changes them",
@@ -127,8 +129,8 @@ class Guards:
             )
 
     def _step_plateau(self, original: Any, scheduler: Any, metrics: Any, *values: Any, **keywords: Any) -> None:
-        """Step by the mean of all ranks' metrics: a learning rate that follows a number must follow the same one
-        everywhere."""
+        """Step by the mean of all ranks' metrics. A learning rate that follows a number must follow the same number on
+        all ranks."""
         training = self._training
         if training.active and training.used:
             metrics = training.world.add_values([float(metrics)])[0] / training.size
@@ -136,7 +138,7 @@ class Guards:
 
 
 def _init_one_device(original: Any, wrapper: Any, module: Any, *values: Any, **keywords: Any) -> None:
-    """Give DataParallel one device, which is all that a rank has."""
+    """Initialise DataParallel with one device, which is all that a rank has."""
     if torch.cuda.is_available():
         original(wrapper, module, [torch.cuda.current_device()])
     else:

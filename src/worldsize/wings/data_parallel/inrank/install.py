@@ -1,4 +1,4 @@
-"""Installs all parts once torch is imported, and reports at the end what the rank has seen."""
+"""Installation of all parts after torch is imported, and the report on the rank's work at the end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def install(mode: str, environ: Mapping[str, str]) -> None:
 
 
 def _install_random_numbers(parts: RankParts) -> None:
-    """Seed all ranks alike, for scripts that set no seed."""
+    """Seed all ranks alike, for scripts that set no seed, and install the patches of random functions."""
     follower = parts.values.follower
     seed = int.from_bytes(hashlib.sha256(parts.training.run_id.encode()).digest()[:4], "big")
     random.seed(seed)
@@ -64,14 +64,15 @@ def _install_random_numbers(parts: RankParts) -> None:
 
 
 def take_part(batch: tuple[Any, ...], dim: int) -> tuple[Any, ...]:
-    """This rank's samples, which lie along `dim`."""
+    """Return this rank's samples of a batch, along `dim`."""
     assert PARTS is not None
     with PARTS.values.follower.paused():
         return _take_part(PARTS, batch, dim)
 
 
 def _take_crop(batch: Any, is_more: bool) -> Any:
-    """This rank's rows of a tensor of a batch, of which `is_more`: another tensor was taken before."""
+    """Return this rank's rows of a tensor of a batch. `is_more` means that another tensor of the batch was taken
+    before."""
     assert PARTS is not None
     training, follower = PARTS.training, PARTS.values.follower
     with follower.paused():
@@ -114,7 +115,7 @@ def _take_part(parts: RankParts, batch: tuple[Any, ...], dim: int) -> tuple[Any,
 
 
 def _write_report(training: Training) -> None:
-    """Write into the attempt's directory how many samples, batches, backwards and steps this rank has seen."""
+    """Write the numbers of samples, batches, backwards and steps of this rank into the attempt's directory."""
     if not training.run_dir or not (training.backwards or training.steps):
         return
     directory = os.path.join(training.run_dir, "attempt-" + training.attempt, "data-parallel")
@@ -128,7 +129,7 @@ def _write_report(training: Training) -> None:
     }
     training.active = False
     try:
-        mode = os.stat(os.path.dirname(directory)).st_mode & 0o777  # whatever the rank's umask is
+        mode = os.stat(os.path.dirname(directory)).st_mode & 0o777  # independent of the rank's umask
         os.makedirs(directory, mode, exist_ok=True)
         path = os.path.join(directory, f"rank-{training.rank:05d}.json")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode & 0o666), "w") as file:

@@ -1,4 +1,4 @@
-"""One pass over one loader: which of its batches are cut into slices, and what the script does with them."""
+"""Passes over data loaders: which batches are cut into slices, and what the script does with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class RankParts:
         self.loops: dict[Any, str] = {}
 
     def start_pass(self, loader: Any) -> None:
-        """Prepare a pass that may train: weights that are new start equal, and random numbers go on as rank 0's."""
+        """Prepare a pass that may train. Give new weights rank 0's values, and set the shared random streams and the
+        loader's own generators to rank 0's state."""
         self.models.equalise_new()
         found = [getattr(owner, "generator", None) for owner in (loader, getattr(loader, "sampler", None))]
         generators = {id(each): each for each in found if each is not None and each.device.type == "cpu"}
@@ -33,8 +34,8 @@ class RankParts:
 
 
 class LoaderPass:
-    """One pass of the innermost user code over one loader. Where the source does not tell whether its loop trains, it
-    counts as training if an earlier pass of the same loop has led to a backward."""
+    """A pass of the innermost user code over one loader. If the source does not show whether the loop of the pass
+    trains, the loop counts as training once an earlier pass of the same loop has led to a backward."""
 
     def __init__(self, parts: RankParts, loader: Any) -> None:
         self._parts = parts
@@ -55,17 +56,19 @@ class LoaderPass:
         self._draws = not isinstance(loader.dataset, torch.utils.data.TensorDataset)
 
     def may_train(self) -> bool:
-        """False where the source shows that its loop leads to no backward."""
+        """Return whether the loop of this pass may train; False only if the source shows that it leads to no
+        backward."""
         return self._verdict != NEVER
 
     def is_trained_with(self) -> bool:
-        """Return whether the next batch is trained with, as far as is known."""
+        """Return whether the script trains with the next batch, as far as this is known."""
         if self._verdict != ALWAYS or not torch.is_grad_enabled():
             return False
         return self._parts.loops.get(self._site) == "eval" or self._parts.models.is_training()
 
     def take(self, index: Any) -> Any:
-        """Return this rank's indices in place of those of a whole batch."""
+        """Return this rank's part of the indices of a whole batch, and record the batch's sizes. Return the indices
+        unchanged if the batch is not cut here."""
         if not self._by_index or not isinstance(index, (list, tuple)):
             return index
         training, streams, total = self._training, self._parts.streams, len(index)
@@ -85,18 +88,20 @@ class LoaderPass:
         return index[training.rank * given.local :][: given.local]
 
     def is_scaled(self) -> bool:
-        """Return whether this pass is shared out as a DistributedSampler would do it; known at its beginning."""
+        """Return whether the ranks share this pass, in mode `scale`, as a DistributedSampler would divide it. The
+        answer is known at the beginning of the pass."""
         scaled = self._training.mode == "scale" and self._by_index
         return scaled and self.may_train() and self._parts.models.is_training()
 
     def share_indices(self, indices: Any) -> Any:
-        """Under `scale`, this rank's share of what the sampler draws, of which each rank takes its part in turn."""
+        """Return this rank's share of the batches of indices that the sampler draws, in mode `scale`; otherwise return
+        `indices` unchanged."""
         if not self.is_scaled() or not torch.is_grad_enabled():
             return indices
         return rank_batches(self._loader, indices, self._training.rank, self._training.size)
 
     def begin(self) -> None:
-        """Prepare for the next batch, before it is taken."""
+        """Prepare for the next batch, before it is loaded."""
         self._parts.streams.loading = False
         self._parts.streams.use(False)
         if self._last is not None:
@@ -106,21 +111,22 @@ class LoaderPass:
         self._training.batch = NO_BATCH
 
     def _look_back(self, last: BatchSizes) -> None:
-        """Conclude what the loop is for from what the script has done with the last batch."""
+        """Determine the purpose of the loop from what the script has done with the last batch."""
         parts, training = self._parts, self._training
         if training.backwards > self._seen and torch.is_grad_enabled():
             parts.loops.setdefault(self._site, "train" if parts.models.is_training() else "eval")
             self._verdict = ALWAYS
 
     def _judge_again(self) -> None:
-        """Judge the loop by the code that takes batches, where the iterator was made elsewhere."""
+        """Determine the purpose of the loop again, from the code that reads batches, if the iterator was created
+        elsewhere."""
         frame = user_frame()
         elsewhere = frame is not None and (frame.f_code, frame.f_lineno) != self._site[:2]
         if elsewhere and training_verdict(frame) == ALWAYS:
             self._verdict = ALWAYS
 
     def draw_own(self, draw: Callable[[], Any]) -> Any:
-        """Draw the next batch; under `scale`, draw one batch for each rank from a stream, and return this rank's."""
+        """Draw the next batch. For a stream in mode `scale`, draw one batch for each rank, and return this rank's."""
         training = self._training
         if training.mode != "scale" or not self.streaming or not self.is_trained_with():
             return draw()
@@ -130,7 +136,8 @@ class LoaderPass:
         return batches[training.rank]
 
     def deliver(self, data: Any) -> Any:
-        """Return the batch as the script gets it, and note what it is."""
+        """Return the batch in the form that the script receives, and record its sizes. Raise ScriptRefused if the
+        script also draws batches itself."""
         parts, training = self._parts, self._training
         training.loaded = True
         if training.cropped:
@@ -156,7 +163,8 @@ class LoaderPass:
         return data
 
     def _cut(self, given: BatchSizes, data: Any) -> tuple[BatchSizes, Any]:
-        """Cut what was loaded whole, where its first dimension is the batch's."""
+        """Cut a batch that was loaded whole, if its first dimension is that of the batch. Return its sizes and the
+        data."""
         total = size_of(data)
         if total is None or given.total not in (0, total):
             return given, data
@@ -164,7 +172,7 @@ class LoaderPass:
         return sizes, slice_of(data, total, self._training.rank * sizes.local, sizes.local) if sizes.sliced else data
 
     def end(self) -> None:
-        """Finish the pass: the loader has no more batches."""
+        """Finish the pass, after the last batch of the loader."""
         parts, counts = self._parts, self._training.counts
         if counts["whole"] and not counts["sliced"]:
             self._training.show_notice(

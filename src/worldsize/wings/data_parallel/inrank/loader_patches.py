@@ -1,9 +1,10 @@
-"""Gives each rank its part of what a DataLoader loads.
+"""Patches of DataLoader that give each rank its part of the loaded data.
 
-A batch that is trained with is cut into as many slices as there are ranks, as the script's own sampler draws it: the
-list of indices is cut, so that each rank loads only its samples. A batch whose size the number of ranks does not divide
-goes whole to every rank, and so does everything that is not trained with, and the first batch of a loop of which that
-is not known yet: the averaged gradient of equal batches is that of one.
+A batch that the script trains with is cut into one slice per rank, in the order that the script's own sampler draws.
+The list of indices is cut, so that each rank loads only its samples. Some batches go whole to every rank: those whose
+size the number of ranks does not divide, those that are not trained with, and the first batch of a loop whose purpose
+is not known yet. The result is still correct, since the average of the gradients of equal batches is the gradient of
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LoaderPatches:
             replace(torch.utils.data.DataLoader, "__len__", self._length)
 
     def _pass_of(self, iterator: Any) -> Any:
-        """Return the pass that an iterator belongs to; None if it is not followed."""
+        """Return the pass that an iterator belongs to; None if the iterator is not followed."""
         return iterator.__dict__.get("_worldsize") if self._training.active else None
 
     def _iterate(self, original: Any, loader: Any) -> Any:
@@ -56,8 +57,8 @@ class LoaderPatches:
             self._next = former
 
     def _length(self, original: Any, loader: Any) -> Any:
-        """Return the length of a loader, as schedules count it: of one that shuffles, which is one that trains, the
-        batches of one rank."""
+        """Return the length of a loader, as learning-rate schedules count it. For a loader that shuffles, which is
+        taken as one that trains, return the number of batches of one rank."""
         shuffles = isinstance(loader.sampler, torch.utils.data.RandomSampler)
         if not shuffles or not self._training.active or not loader.batch_size:
             return original(loader)

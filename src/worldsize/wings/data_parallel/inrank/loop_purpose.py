@@ -1,4 +1,5 @@
-"""Reads in the user's source what a loop over batches is for: it trains where each turn leads to a `backward`."""
+"""Analysis of the user's source: whether a loop over batches trains, which means that each iteration leads to a
+`backward`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any, Iterable, Sequence
 from .rank_state import is_user_code, nearest_user_frame
 
 NEVER, UNKNOWN, ALWAYS = range(3)
-"""How surely the code leads to a backward."""
+"""The verdicts on whether code leads to a backward, from the least to the most certain."""
 
 _MAX_DEPTH = 5
 _MAX_LINES = 200_000
@@ -24,7 +25,8 @@ _NOTHING = object()
 
 
 def training_verdict(frame: Any) -> int:
-    """Return whether the loop that takes a batch in `frame` leads to a backward before it takes the next one."""
+    """Return the verdict on whether the loop that reads a batch in `frame` leads to a backward before it reads the next
+    one."""
     while frame is not None:
         if frame.f_code.co_name in _COMPREHENSION_NAMES and frame.f_back is not None:
             frame = frame.f_back
@@ -41,9 +43,9 @@ def training_verdict(frame: Any) -> int:
 
 
 def is_in_training_loop(frame: Any) -> bool:
-    """Return whether the innermost loop around what is being executed, in `frame` or in what has called it, surely
-    leads to a backward; or, where there is none around it, a later loop that calls the function of `frame`.
-    Comprehensions, and loops that yield, are none."""
+    """Return whether the innermost loop around the code being executed, in `frame` or in one of its callers, certainly
+    leads to a backward. If there is no such loop, return whether a later loop that calls the function of `frame` does.
+    Comprehensions and loops that yield are ignored."""
     caller, name = frame, frame.f_code.co_name
     while caller is not None:
         body = statement_loop_body(caller.f_code, caller.f_lineno)
@@ -70,14 +72,15 @@ def _loops_after(code: Any, line: int) -> list[Any]:
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    """Return whether there is a call of a function, or a method, of this name."""
+    """Return whether the node contains a call of a function or method of this name."""
     functions = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
     return any(name in (getattr(function, "id", ""), getattr(function, "attr", "")) for function in functions)
 
 
 @lru_cache(maxsize=None)
 def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """Return the body of the innermost `for` or `while` around a line that does not yield; empty for none."""
+    """Return the body of the innermost `for` or `while` loop around a line; empty if there is none or if that loop
+    yields."""
     loops = [loop for loop in _loops_around(code, line) if isinstance(loop, _LOOP)]
     loop = max(reversed(loops), key=lambda node: node.lineno, default=None)
     yields = loop is not None and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loop))
@@ -86,8 +89,8 @@ def statement_loop_body(code: Any, line: int) -> Sequence[ast.AST]:
 
 @lru_cache(maxsize=None)
 def loop_body(code: Any, line: int) -> Sequence[ast.AST]:
-    """Return the body of the innermost loop around the line that is being executed, or whose head it is; empty for no
-    loop."""
+    """Return the body of the innermost loop that contains the line being executed, in its body or its head; empty if
+    there is no loop."""
     loop = innermost_loop(code, line)
     if isinstance(loop, _COMPREHENSION):
         return [loop.key, loop.value] if isinstance(loop, ast.DictComp) else [loop.elt]
@@ -130,7 +133,7 @@ def _definition(code: Any) -> Any:
 
 
 class _BackwardFinder:
-    """Finds backwards in code, and in what it calls by names that `frame` knows."""
+    """Finder of backwards in code, and in the functions that it calls by names that `frame` knows."""
 
     def __init__(self, frame: Any) -> None:
         self._names = {**frame.f_globals, **frame.f_locals}
@@ -162,8 +165,8 @@ class _BackwardFinder:
         return UNKNOWN
 
     def _condition_value(self, test: ast.expr) -> bool | None:
-        """Return the present value of a condition of plain names; None where it cannot be told without executing
-        anything."""
+        """Return the present value of a condition of plain names; None if it cannot be determined without executing
+        code."""
         if isinstance(test, ast.Constant):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -194,7 +197,7 @@ class _BackwardFinder:
         return None
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name, or of an attribute that lies in its object's own dictionary; _NOTHING for
+        """Return the value of a name, or of an attribute in its object's own dictionary or class; `_NOTHING` for
         anything else."""
         if isinstance(node, ast.Constant):
             return node.value
@@ -236,7 +239,8 @@ class _BackwardFinder:
 
 
 def _wrapped_function(function: Any) -> Any:
-    """Return the function inside a decorator, such as `torch.compile`, or inside a `partial`."""
+    """Return the function inside a decorator, such as `torch.compile`, or inside a `partial`; a plain function
+    unchanged."""
     for _ in range(_MAX_DEPTH):
         inner = getattr(function, "__wrapped__", None) or getattr(function, "_torchdynamo_orig_callable", None)
         if inner is None and isinstance(function, partial):

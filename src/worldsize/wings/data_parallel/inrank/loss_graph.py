@@ -1,9 +1,9 @@
-"""Reads from the graph that autograd has recorded how a loss reduces its batch: to a mean, a sum, a weighted mean.
+"""Analysis of the graph that autograd has recorded: how a loss reduces its batch, to a mean, a sum or a weighted mean.
 
-A mean over the whole batch is the mean of the slices' means; a sum is their sum; a mean over what is not ignored must
-be weighted by how much each rank had. A loss that is none of these, such as a root of a mean, cannot be put together
-from slices' gradients. Each rank's backward begins with its share of the whole batch's loss, so that gradients need
-only be added.
+A mean over the whole batch is the mean of the slices' means. A sum is the sum of the slices' sums. A mean over the
+samples that are not ignored must be weighted by the number of such samples on each rank. Another loss, such as a root
+of a mean, cannot be composed from the slices' gradients. Each rank's backward begins with its share of the whole
+batch's loss, so that gradients need only be added.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from .gradient_buckets import BackwardPass
 from .rank_state import Training, refusal
 
 IS_SUM = "worldsize-sum"
-"""Marks, in a node's metadata, a sum over the batch whose divisors are of the whole batch."""
+"""The mark, in a node's metadata, for a sum over the batch whose divisors belong to the whole batch."""
 
 IS_WHOLE = "worldsize-whole"
-"""Marks what every rank computes alike of the whole batch: below it nothing is of a slice alone."""
+"""The mark for a value of the whole batch that every rank computes equally. No node below it belongs to a slice
+alone."""
 
 _MAX_NODES = 5000
 _MAX_WEIGHT_NODES = 500
@@ -36,13 +37,14 @@ _WEIGHT_OPERATIONS = (*_THROUGH, *_NONLINEAR, "Sum", "Mean", "Abs", "Square", "R
 
 
 class LossReading:
-    """How a loss reduces its batch. `sums`: nodes that sum over the batch. `weighted`: nodes that are means over a
-    counted part of the batch, with the count. `means`: how many plain means there are. `bent`: functions of the batch
-    that are no sum of its parts. `opaque`: names of nodes that could not be looked into.
-    `has_whole`: a part of it is the whole batch's."""
+    """The way in which a loss reduces its batch. `sums` are nodes that sum over the batch. `weighted` are nodes that
+    are means over a counted part of the batch, each with its count. `means` is the number of plain means. `bent` are
+    the names of functions of the batch that are no sum of its parts. `opaque` are names of nodes that could not be
+    examined. `has_whole` is true if a part of the loss belongs to the whole batch."""
 
     def __init__(self, root: Any, local: int, total: int) -> None:
-        """`root`: the loss's grad_fn; `local`: how many samples this rank has, `total`: all ranks."""
+        """Read the graph of a loss. `root` is the loss's grad_fn, `local` the number of samples of this rank, `total`
+        that of all ranks."""
         self._local = max(local, 1)
         self._total = total
         self.sums: list[Any] = []
@@ -60,11 +62,11 @@ class LossReading:
 
     @property
     def is_of_weights(self) -> bool:
-        """Whether nothing in it is of a batch."""
+        """True if no part of the loss depends on a batch."""
         return not (self.sums or self.weighted or self.means or self.bent or self.opaque or self.has_whole)
 
     def _read(self, root: Any) -> None:
-        """Read the part of the graph above the reductions over the batch; with each node, what it is divided by."""
+        """Read the part of the graph above the reductions over the batch, and the divisors of each node."""
         seen: set[Any] = {None}
         stack: list[tuple[Any, tuple[Any, ...]]] = [(root, ())]
         while stack and len(seen) < _MAX_NODES:
@@ -100,8 +102,7 @@ class LossReading:
         return (*divisors, other if name == "Div" else 1 / other if other else 1)
 
     def _record_reduction(self, node: Any, name: str, divisors: tuple[Any, ...]) -> bool:
-        """Record the node if it is where the batch became one number. Return whether its inputs need no further
-        reading."""
+        """Record the node if it reduces the batch to one number. Return whether its inputs need no further reading."""
         if IS_SUM in node.metadata:
             self.sums.append(node)
             return True
@@ -114,7 +115,7 @@ class LossReading:
                 return True
         else:
             return False
-        counts = name.startswith("NllLoss")  # whatever its rows are, it tells of how many it is the mean
+        counts = name.startswith("NllLoss")  # with any kind of rows, it holds the number of its terms
         if not (counts or self._is_batch_shape(sizes)) or not (fused or _is_over_batch(node)):
             if fused and node._saved_reduction == 1:
                 self.means += 1
@@ -133,7 +134,7 @@ class LossReading:
         return bool(sizes) and sizes[0] > 0 and sizes[0] % self._local == 0
 
     def _record_sum(self, node: Any, sizes: tuple[int, ...], divisors: tuple[Any, ...]) -> None:
-        """Record a sum; one that is divided by how many samples this rank has is a mean."""
+        """Record a sum. A sum that is divided by the number of this rank's samples is recorded as a mean."""
         count = math.prod(sizes)
         for divisor in divisors:
             if isinstance(divisor, torch.Tensor):
@@ -149,7 +150,7 @@ class LossReading:
 
 
 def _is_over_batch(node: Any) -> bool:
-    """Return whether a sum or mean goes over the first dimension, which is the batch's."""
+    """Return whether a sum or mean includes the first dimension, which is that of the batch."""
     dims = getattr(node, "_saved_dim", None)
     if dims is None:
         return True
@@ -159,13 +160,13 @@ def _is_over_batch(node: Any) -> bool:
 
 
 def _operation_name(node: Any) -> str:
-    """Return the name of a node's operation, without the number of its variant: SumBackward1 is Sum."""
+    """Return the name of a node's operation, without the suffix of its variant: SumBackward1 is Sum."""
     name: str = node.name().rpartition("::")[2].rpartition(" ")[2]
     return name.partition("Backward")[0] or name
 
 
 def _is_python_number(number: Any) -> bool:
-    """Return whether a tensor stands for a Python number, which no rank counted."""
+    """Return whether a tensor represents a Python number, which is not a count made by a rank."""
     least = torch.tensor(1, dtype=torch.float16 if number.is_floating_point() else torch.int8)
     if number.device.type != "cpu" or number.dtype not in (torch.float64, torch.int64):
         return False
@@ -173,7 +174,7 @@ def _is_python_number(number: Any) -> bool:
 
 
 def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
-    """Return whether a node is of weights alone, as a penalty on them is, and not of the batch."""
+    """Return whether a node depends on weights alone, as a penalty on weights does, and not on the batch."""
     if not sizes and getattr(root, "_saved_self", None) is not None:
         sizes = tuple(root._saved_self.shape)
     stack, seen = [(child, sizes) for child, _ in root.next_functions if child is not None], 0
@@ -193,8 +194,9 @@ def _is_of_weights(root: Any, sizes: tuple[int, ...] = ()) -> bool:
 
 
 def start_gradients(training: Training, run: BackwardPass, roots: Any, gradients: Any, handles: list[Any]) -> list[Any]:
-    """Return the gradients with which a backward begins: each rank's part of the whole batch's loss. `handles` receives
-    hooks that scale parts of it on the way."""
+    """Return the gradients with which a backward begins: each rank's part of the whole batch's loss. Append hooks to
+    `handles` that scale parts of the loss during the backward. Raise ScriptRefused in mode `split` if the loss is no
+    sum or mean over its batch."""
     batch, size = training.batch, training.size
     number = roots[0].detach() if len(roots) == 1 and roots[0].numel() == 1 else 0.0
     if not batch.sliced:
@@ -231,8 +233,8 @@ def _check_reading(training: Training, reading: LossReading) -> None:
 
 
 def _weigh(training: Training, pairs: list[tuple[Any, Any]], handles: list[Any]) -> None:
-    """Scale each mean in `pairs` by this rank's share of what it is a mean of. The ranks exchange their counts first:
-    such a mean is one term of a loss, so that the whole loss cannot be weighted afterwards."""
+    """Scale each mean in `pairs` by this rank's share of the elements of that mean. The ranks exchange their counts
+    first: each mean is only one term of a loss, so that the whole loss cannot be weighted afterwards."""
     if not pairs:
         return
     mine = torch.stack([count.detach().double().reshape(()).cpu() for _, count in pairs])

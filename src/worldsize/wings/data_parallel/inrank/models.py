@@ -1,4 +1,5 @@
-"""Knows which tensors are trained (parameters, buffers, what optimizers hold), and makes them start equal."""
+"""Record of the tensors that are trained (parameters, buffers, tensors that optimizers hold), which gives them equal
+values at the start."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from .rank_state import Training, refusal, replace
 
 
 class Models:
-    """Modules as they are made, tensors as optimizers get them; by weak references, so that models are freed as they
-    would be otherwise.
+    """The modules that the script creates and the tensors that its optimizers receive. The references are weak, so that
+    models are freed as they would be otherwise.
 
-    Both in the order in which they came, which is the same on all ranks. `version` grows with each; `agreed`:
-    references to what optimizers hold, in an order that all ranks have agreed on. `is_of_slice(tensor)`: whether a
-    tensor has a row for each of the slice's samples, as a perturbation of a batch has, which is no weight.
+    Both are in the order of their creation, which is the same on all ranks. `version` grows with each new one. `agreed`
+    holds references to the tensors of optimizers, in an order that all ranks have agreed on. `is_of_slice(tensor)`
+    returns whether a tensor has a row for each sample of the slice. Such a tensor, for example a perturbation of a
+    batch, is no weight.
     """
 
     def __init__(self, training: Training) -> None:
@@ -52,7 +54,7 @@ class Models:
         original(optimizer, param_group)
         found = [tensor for tensor in optimizer.param_groups[-1]["params"] if not self.is_of_slice(tensor)]
         for tensor in found:
-            self._held.pop(id(tensor), None)  # of a former tensor with this id: the order is the same on all ranks
+            self._held.pop(id(tensor), None)  # remove a former tensor with this id: the order is the same on all ranks
             self._held[id(tensor)] = tensor
         self._owners = None
         self.version += 1
@@ -61,7 +63,8 @@ class Models:
         return self._held.get(id(tensor)) is tensor
 
     def is_training(self) -> bool:
-        """Return whether a module whose own parameters are trained is in training mode; also where there is none."""
+        """Return whether a module whose own parameters are trained is in training mode; True also if there is no such
+        module."""
         if self._owners is None:
             held = set(map(id, self._held.values()))
             modules = [each for each in self._modules.values() if held & set(map(id, each._parameters.values()))]
@@ -69,7 +72,8 @@ class Models:
         return not len(self._owners) or any(module.training for module in self._owners.values())
 
     def equalise_new(self) -> None:
-        """Give every tensor that is new since the last call rank 0's values; all ranks must call this."""
+        """Set every tensor that is new since the last call to rank 0's values. All ranks must call this. Raise
+        ScriptRefused if the ranks have different models."""
         if self._equal_version == self.version:
             return
         self._equal_version = self.version
@@ -80,9 +84,10 @@ class Models:
         _exchange(fresh, lambda flat: self._world.broadcast_from_first(_to_sendable(flat)))
 
     def _agree_on_new(self) -> tuple[list[Any], list[Any]]:
-        """Return the new tensors, and the new ones that optimizers hold: the same on all ranks, which this checks.
+        """Return the new tensors, and those new tensors that optimizers hold. Check that both are the same on all
+        ranks, and raise ScriptRefused if they are not.
 
-        A model that a script has dropped may still be there on one rank and not on another, until its garbage is
+        A model that the script has dropped may still exist on one rank and not on another, until its garbage is
         collected.
         """
         for again in (False, True):
@@ -108,7 +113,8 @@ class Models:
                     yield tensor
 
     def average_buffers(self) -> None:
-        """Average the running statistics that each rank has made of its slices; all ranks must call this."""
+        """Average the running statistics that each rank has computed from its slices, if they have changed. All ranks
+        must call this."""
         if not self.stale:
             return
         self.stale = False
@@ -119,8 +125,8 @@ class Models:
         )
 
     def batch_norm_device(self) -> Any:
-        """Return the device of a module in training mode that normalises by its batch's statistics; None for no
-        module."""
+        """Return the device of a module in training mode that normalises by its batch's statistics; None if there is no
+        such module."""
         for norm in self._norms.values():
             by_batch = isinstance(norm, torch.nn.modules.batchnorm._BatchNorm)
             if by_batch and norm.training and norm.running_mean is not None:
@@ -133,7 +139,8 @@ def _is_lazy(tensor: Any) -> bool:
 
 
 def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
-    """Give the tensors what `send` makes of their values: those of one type on one device in one message."""
+    """Update the tensors with `send`, which changes values in place. The tensors of one type on one device go in one
+    message."""
     groups: dict[Any, list[Any]] = {}
     for tensor in tensors:
         groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
@@ -142,10 +149,11 @@ def _exchange(tensors: Iterable[Any], send: Callable[[Any], Any]) -> None:
             flat = torch.cat([tensor.detach().reshape(-1) for tensor in alike])
             send(flat)
             for tensor, row in zip(alike, flat.split([tensor.numel() for tensor in alike])):
-                if not torch.equal(tensor, row.view(tensor.shape)):  # autograd refuses what was written to meanwhile
+                if not torch.equal(tensor, row.view(tensor.shape)):  # autograd refuses what was changed meanwhile
                     tensor.detach().copy_(row.view(tensor.shape))
 
 
 def _to_sendable(flat: Any) -> Any:
-    """Return the values in a type that the connections know: as bytes where they do not know their own."""
+    """Return the values in a type that the process groups support: as bytes if they do not support the original
+    type."""
     return flat.view(torch.uint8) if flat.dtype in (torch.bool, torch.complex64, torch.complex128) else flat

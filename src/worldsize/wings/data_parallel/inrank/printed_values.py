@@ -1,7 +1,8 @@
-"""Numbers that a script takes out of tensors: the loss of a slice becomes the loss of the whole batch.
+"""Conversion of the numbers that a script reads from tensors: the loss of a slice becomes the loss of the whole batch.
 
 The loss from which a backward began is known for the whole batch afterwards, at no cost. For another loss, such as one
-that is read before its backward, all ranks ask each other: they run the same script, so they ask at the same time.
+that is read before its backward, all ranks exchange their values. They run the same script, so they do so at the same
+time.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ class PrintedValues:
         replace(scalers.GradScaler, "scale", self._scale)
 
     def record_backward(self, roots: Any, loss: Any, kind: str) -> None:
-        """Record the end of a backward that began with `roots`: `loss` is the whole batch's, None for unknown."""
+        """Record the end of a backward that began with `roots`. `loss` is the loss of the whole batch; None if it is
+        unknown."""
         self._kind = kind
         if loss is None or len(roots) != 1 or roots[0].numel() != 1:
             return
         part = self.follower.table.get(roots[0])
-        if part is not None and part.kind in (COMPUTED, WHOLE, OPEN):  # terms that are put together in several ways
+        if part is not None and part.kind in (COMPUTED, WHOLE, OPEN):  # terms that are combined in several ways
             return
         self._keep(roots[0], loss)
         if self._scaled is not None and self._scaled[0] == roots[0].data_ptr():
@@ -50,7 +52,7 @@ class PrintedValues:
         self._scaled = None
 
     def forget(self) -> None:
-        """Forget the known losses: a new batch begins."""
+        """Discard the known losses, at the beginning of a new batch."""
         self._known.clear()
         self.follower.whole.forget()
 
@@ -61,8 +63,8 @@ class PrintedValues:
         self._known[tensor.data_ptr()] = (tensor.detach(), tensor._version, value)
 
     def _batch_value(self, tensor: Any) -> Any:
-        """Return the value of the whole batch; None where the tensor's own value is meant, or it is followed. May ask
-        the other ranks."""
+        """Return the value of the tensor for the whole batch. None if the tensor's own value applies, or if the tensor
+        is followed. May exchange values with the other ranks."""
         if self._known and tensor.numel() == 1 and tensor.layout == torch.strided:
             known = self._known.get(tensor.data_ptr())
             if known is not None and known[1] == tensor._version and tensor.dtype == known[0].dtype:
@@ -74,8 +76,8 @@ class PrintedValues:
         return None
 
     def _ask_ranks(self, tensor: Any) -> Any:
-        """Return the whole batch's value of a loss that was not followed, such as one computed inside a compiled
-        function."""
+        """Compute the whole batch's value, together with the other ranks, of a loss that was not followed, such as one
+        computed inside a compiled function. None if the value cannot be composed from the ranks'."""
         if tensor.numel() != 1 or not self.follower.exchange.is_possible():
             return None
         reading = self._read_graph(tensor)
@@ -88,7 +90,8 @@ class PrintedValues:
         return float(_item(self.follower.exchange.whole(tensor, part)))
 
     def _read_loss(self, tensor: Any) -> Part | None:
-        """How the whole batch's loss is made of the ranks', by its graph; None where the graph does not tell."""
+        """Return how the whole batch's loss is composed of the ranks' losses, according to its graph; None if the graph
+        does not show it."""
         if not self._training.asked.sliced or tensor.grad_fn is None:
             return None
         with self.follower.paused():
@@ -96,7 +99,8 @@ class PrintedValues:
         return None if reading is None else _part_of(reading)
 
     def _read_graph(self, tensor: Any) -> LossReading | None:
-        """None for a graph whose backward has been: what it had saved is gone."""
+        """Return the analysis of the graph of a loss; None if its backward has run already, since its saved tensors are
+        freed then."""
         batch = self._training.asked
         try:
             return LossReading(tensor.grad_fn, batch.local, batch.total)

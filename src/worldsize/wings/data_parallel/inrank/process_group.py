@@ -1,6 +1,7 @@
-"""The ranks' connections: process groups that torch.distributed does not list, made when they are first needed.
+"""The connections between the ranks: process groups that torch.distributed does not list, created when they are first
+needed.
 
-So the script's libraries, which look whether torch.distributed is initialised, see what they would see without them.
+The script's libraries may check whether torch.distributed is initialised. They see the same as without these groups.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import torch
 
 _MINUTES = 30
 _VALUE_MINUTES = 5
-"""The time-out of values: ranks that disagree on whether a value is asked for would wait for each other in vain."""
+"""The timeout of values, in minutes. Without it, ranks that disagree on whether to exchange a value would wait for each
+other in vain."""
 
 _LAST_SECONDS = 60.0
 
@@ -42,8 +44,9 @@ class Communicator:
         return self._store
 
     def group(self, device: Any, kind: str = "all") -> Any:
-        """Return the group for tensors on a device. `kind` other than "all": a group with connections of its own, so
-        that its messages need no common order with others: "values" for numbers that the script prints, "norm"."""
+        """Return the group for tensors on a device. A `kind` other than "all" names a group with connections of its
+        own, whose messages need no common order with others: "values" for numbers that the script prints, "norm" for
+        batch normalisation."""
         name = f"{kind}-{device.type}"
         if name not in self._groups:
             nccl = device.type == "cuda" and self._has_nccl()
@@ -61,7 +64,7 @@ class Communicator:
         return torch.distributed.ProcessGroupNCCL(store, self.rank, self.size, options)
 
     def _has_nccl(self) -> bool:
-        """Return whether NCCL can be used: not where there is no GPU (a rehearsal), or where ranks share one, which
+        """Return whether NCCL can be used. It cannot if there is no GPU (a rehearsal), or if ranks share one, which
         NCCL refuses."""
         if os.environ.get("WORLDSIZE_VIRTUAL_GPUS") or not torch.distributed.is_nccl_available():
             return False
@@ -72,44 +75,45 @@ class Communicator:
         return len(everyone) == self.size
 
     def add_up(self, tensor: Any, kind: str = "all") -> Any:
-        """Add the tensor up in place over all ranks, on connections of that kind."""
+        """Add the tensor up in place over all ranks, on the connections of `kind`, and return it."""
         self.group(tensor.device, kind).allreduce([tensor]).wait()
         return tensor
 
     def add_values(self, values: list[float]) -> list[float]:
-        """Add up numbers for the script over all ranks, on connections of their own."""
+        """Return the sums over all ranks of numbers for the script, computed on connections of their own."""
         found: list[float] = self.add_up(torch.tensor(values, dtype=torch.float64), "values").tolist()
         return found
 
     def broadcast_from_first(self, tensor: Any) -> Any:
-        """Give the tensor, in place, the values that it has on rank 0."""
+        """Set the tensor, in place, to its values on rank 0, and return it."""
         options = torch.distributed.BroadcastOptions()
         options.rootRank = 0
         self.group(tensor.device).broadcast([tensor], options).wait()
         return tensor
 
     def value_from_first(self, value: Any) -> Any:
-        """Return the value that rank 0 has; one that JSON knows."""
+        """Return rank 0's value, which must be representable in JSON."""
         data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         (length,) = self.broadcast_from_first(torch.tensor([len(data)])).tolist()
         data = self.broadcast_from_first(data if self.rank == 0 else data.new_empty(length))
         return json.loads(bytes(data.tolist()))
 
     def any_says(self, true: bool) -> bool:
-        """Return whether it is true on any rank."""
+        """Return whether `true` is true on any rank."""
         return bool(self.add_up(torch.tensor([float(true)])).item())
 
     def differ(self, tensors: list[Any], tolerance: float) -> bool:
-        """Return whether the sum of one of the tensors is on some rank not that on rank 0, by more than `tolerance` and
-        that part of it. NaN on both is no difference. All ranks must call this, with as many tensors."""
+        """Return whether the sum of any of the tensors differs on any rank from that on rank 0 by more than `tolerance`
+        in absolute value plus the same part of rank 0's sum. NaN on both is no difference. All ranks must call this,
+        with the same number of tensors."""
         mine = torch.tensor([float(tensor.detach().double().sum()) for tensor in tensors], dtype=torch.float64)
         first = self.broadcast_from_first(mine.clone())
         close = torch.isclose(mine, first, rtol=tolerance, atol=tolerance, equal_nan=True)
         return self.any_says(not close.all())
 
     def wait_for_others(self) -> None:
-        """Make rank 0, with which the store ends, wait for the others, which may still be asking the store; a minute at
-        the most. Returns at once where the store does not answer any more."""
+        """Wait on rank 0, whose end stops the store, for the other ranks, which may still use the store. The wait lasts
+        at most a minute. Return at once on other ranks, and if the store no longer answers."""
         deadline = time.monotonic() + _LAST_SECONDS
         try:
             left = self.store.add("worldsize/left", 1)
@@ -120,6 +124,6 @@ class Communicator:
             return
 
     def close(self) -> None:
-        """End the connections' threads here: at the interpreter's end they would abort the process."""
+        """Stop the threads of the connections now: at the interpreter's end they would abort the process."""
         self._groups.clear()
         self._store = None

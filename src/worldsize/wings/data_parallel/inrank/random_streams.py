@@ -1,8 +1,8 @@
-"""Two streams of random numbers: one that all ranks share, and one of each rank's own.
+"""Two streams of random numbers: one that all ranks share, and one that belongs to each rank.
 
-From the shared stream comes what a single process would draw once for the whole batch: shuffling, noise, initial
-weights. From its own a rank draws what is for its samples alone: dropout, augmentation. The generators hold one of them
-at a time.
+The shared stream provides the numbers that a single process would draw once for the whole batch, for shuffling, noise
+and initial weights. The rank's own stream provides the numbers for its samples alone, for dropout and augmentation. The
+generators hold one of the two streams at a time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda:
 
 
 def _python_state() -> tuple[Any, Any]:
-    """Return the state of Python's generator, and of numpy's where the script has loaded it."""
+    """Return the state of Python's generator, and that of numpy's; None for numpy's if the script has not loaded it."""
     numpy = sys.modules.get("numpy.random")
     return random.getstate(), numpy.get_state() if numpy else None
 
 
 def _set_python_state(python: Any, numpy: Any) -> None:
-    """Set the states of both generators; numpy's only where both ranks have it: a library may load it on one rank and
-    not on another."""
+    """Set the states of both generators. Set numpy's only if both ranks have loaded it, since a library may load it on
+    one rank and not on another."""
     random.setstate(python)
     loaded = sys.modules.get("numpy.random")
     if loaded is not None and numpy is not None:
@@ -38,8 +38,8 @@ def _set_python_state(python: Any, numpy: Any) -> None:
 
 
 class RandomStreams:
-    """The streams of a rank. `own`: the generators hold the rank's own stream. `loading`: a data set draws from it, for
-    single samples."""
+    """The random streams of a rank. `own` is true while the generators hold the rank's own stream. `loading` is true
+    while a data set draws from it for single samples."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -50,7 +50,7 @@ class RandomStreams:
         self._shared_python: tuple[Any, Any] | None = None
 
     def use(self, own: bool) -> None:
-        """Make torch's generators go on with the rank's own stream, or with the shared one."""
+        """Switch torch's generators to the rank's own stream if `own` is true, else to the shared stream."""
         if own == self.own:
             return
         wanted = self._other or (torch.Generator().manual_seed(self._seed()).get_state(), None)
@@ -66,7 +66,7 @@ class RandomStreams:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Draw from the shared stream within it."""
+        """Switch torch's generators to the shared stream within the context."""
         own = self.own
         self.use(False)
         try:
@@ -79,8 +79,8 @@ class RandomStreams:
         return (seed + (self._training.rank + 1) * _GOLDEN) & _MASK
 
     def use_own_python(self) -> None:
-        """Make Python's and numpy's generators, from which data sets' transformations draw in the script's own process,
-        go on with the rank's own stream."""
+        """Switch Python's and numpy's generators to the rank's own stream. Transformations of data sets draw from them
+        in the script's own process."""
         self._shared_python = _python_state()
         if self._own_python is not None:
             _set_python_state(*self._own_python)
@@ -90,14 +90,14 @@ class RandomStreams:
             sys.modules["numpy.random"].seed(self._seed() % (1 << 32))
 
     def use_shared_python(self) -> None:
-        """Make them go on with the shared stream again, where `use_own_python` was called."""
+        """Switch Python's and numpy's generators back to the shared stream, if `use_own_python` was called."""
         if self._shared_python is not None:
             self._own_python = _python_state()
             _set_python_state(*self._shared_python)
             self._shared_python = None
 
     def agree(self, generators: list[Any]) -> None:
-        """Make the shared stream, and `generators`, which are the loader's own, go on as rank 0's."""
+        """Set the shared stream, and `generators`, which are the loader's own, to rank 0's state."""
         python, numpy = _python_state()
         numpy = numpy and (numpy[0], numpy[1].tolist(), *numpy[2:])
         states = [torch.get_rng_state(), *(generator.get_state() for generator in generators)]

@@ -1,4 +1,4 @@
-"""What the parts of one rank share: its rank, its connections, the batch that it is working on, what it counts."""
+"""The state that the parts of one rank share: its rank, its connections, its current batch and its counters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from .process_group import Communicator
 
 
 class ScriptRefused(RuntimeError):
-    """This script, or this step of it, cannot be made one correct data-parallel training."""
+    """The error for a script, or a step of it, that cannot become one correct data-parallel training."""
 
 
 class BatchSizes(NamedTuple):
-    """The sizes of a batch: `local` samples of `total` over all ranks; not `sliced`: every rank has all of them."""
+    """The sizes of a batch: `local` samples on this rank of `total` over all ranks. If `sliced` is false, every rank
+    has all of them."""
 
     sliced: bool
     local: int
@@ -27,10 +28,11 @@ NO_BATCH = BatchSizes(False, 0, 0)
 
 
 class Training:
-    """One rank's part in the training. `active` goes false where the script distributes itself, and in forked children.
+    """The part of one rank in the training. `active` becomes false if the script distributes itself, and in forked
+    children.
 
-    `loaded`: a loader has given a batch, whatever for. `batch` is what the script is working on, `asked` what its
-    latest numbers are of: that outlives its loop.
+    `loaded` is true once a loader has returned a batch for any purpose. `batch` is the batch that the script is working
+    on. `asked` is the batch of the script's latest numbers, which remains after the end of its loop.
     """
 
     def __init__(self, mode: str, environ: Mapping[str, str]) -> None:
@@ -51,20 +53,20 @@ class Training:
         self.samples = 0
         self.counts = {"sliced": 0, "whole": 0, "shards": 0}
         self.cropped = ""
-        """Where the script has drawn a batch itself that was shared out."""
+        """The place in the script that drew a batch itself which was shared out; empty before that."""
         self.said: set[str] = set()
 
     def stop(self) -> None:
         self.active = False
 
     def divide(self, total: int) -> BatchSizes:
-        """Return the sizes of a batch of `total` samples; one that the number of ranks does not divide goes whole to
-        all of them."""
+        """Return the sizes of a batch of `total` samples. A batch that the number of ranks does not divide goes whole
+        to all of them."""
         sliced = total % self.size == 0
         return BatchSizes(sliced, total // self.size if sliced else total, total)
 
     def show_notice(self, text: str) -> None:
-        """Print a notice, once, on rank 0 alone."""
+        """Print a notice once, on rank 0 only, and record it for the run."""
         if text not in self.said:
             self.said.add(text)
             if self.rank == 0:
@@ -73,7 +75,8 @@ class Training:
                 self._record_notice(text)
 
     def _record_notice(self, text: str) -> None:
-        """Write a notice down for who looks at the run, with the line of the script; nothing where it cannot be."""
+        """Append a notice, with the line of the script, to the file of the run's notices. Do nothing if the file cannot
+        be written."""
         if not self.run_dir:
             return
         frame = user_frame()
@@ -92,23 +95,23 @@ class Training:
 
 
 def refusal(what: str, hint: str) -> ScriptRefused:
-    """Return the error to raise, with the line of the user's script that led here."""
+    """Return the error to raise, with the line of the user's script that led to this call."""
     return ScriptRefused(f"{user_place()}: {what}\n  -> {hint}")
 
 
 def user_place() -> str:
-    """Return the file and the line of the user's script that led here."""
+    """Return the file and the line of the user's script that led to this call."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "the script"
 
 
 def user_frame() -> Any:
-    """Return the innermost frame that is the user's own code; None at the interpreter's end."""
+    """Return the innermost frame of the user's own code; None at the interpreter's end."""
     return nearest_user_frame(sys._getframe())
 
 
 def nearest_user_frame(frame: Any) -> Any:
-    """`frame` itself, or the nearest of those that led to it that is the user's own code; None for none."""
+    """Return `frame` itself, or the nearest of its callers, that is the user's own code; None if there is none."""
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
@@ -116,7 +119,7 @@ def nearest_user_frame(frame: Any) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def is_user_code(filename: str) -> bool:
-    """Return whether a file is the user's own code, and not this package's, an installed library's or Python's."""
+    """Return whether a file is the user's own code, and not that of this package, an installed library or Python."""
     if filename.startswith("<") and filename != "<string>":
         return False
     here = os.path.dirname(os.path.abspath(__file__))
@@ -129,8 +132,8 @@ def is_user_code(filename: str) -> bool:
 
 
 def replace(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace `owner.name` by a function of the same name and documentation, which calls `around` with the original and
-    with its own arguments."""
+    """Replace `owner.name` with a function of the same name and documentation, which calls `around` with the original
+    and with its own arguments."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

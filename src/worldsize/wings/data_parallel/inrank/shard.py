@@ -1,4 +1,4 @@
-"""`worldsize.shard`: for scripts that make their batches themselves."""
+"""The function `worldsize.shard`, for scripts that create their batches themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     One = TypeVar("One")
     Two = TypeVar("Two")
 
-if TYPE_CHECKING:  # of its own: mypy takes overloads for those of what follows where nothing else is in the block
+if TYPE_CHECKING:  # a block of its own: otherwise mypy takes the overloads for those of the next definition
 
     @overload
     def shard(batch: One, /, *, dim: int = 0) -> One: ...
@@ -22,11 +22,12 @@ if TYPE_CHECKING:  # of its own: mypy takes overloads for those of what follows 
 
 
 def shard(*batch: Any, dim: int = 0) -> Any:
-    """This rank's samples of a batch that all ranks have made alike: each argument's slice along dimension `dim`.
+    """Return this rank's samples of a batch that all ranks have created equally: each argument's slice along dimension
+    `dim`.
 
-    One argument gives one value, several a tuple. A batch that does not divide by the number of ranks comes back
-    whole, as everything does on one rank or without `--data-parallel`, and under `torch.no_grad()`, where nothing is
-    trained.
+    One argument gives one value, several give a tuple. A batch is returned whole if the number of ranks does not divide
+    it. Everything is returned whole on one rank, without `--data-parallel`, and under `torch.no_grad()`, where no
+    training takes place.
     """
     install = sys.modules.get("worldsize_inrank.data_parallel.install")
     if install is not None and install.PARTS is not None:

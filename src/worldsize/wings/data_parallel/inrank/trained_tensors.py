@@ -12,11 +12,12 @@ from .rank_state import Training, refusal
 
 
 def _no_tensor() -> None:
-    """Stands for a reference to a tensor that has one already."""
+    """Return None, in place of a reference to a tensor that has a reference already."""
 
 
 class TrainedTensors:
-    """References by number. `arrived(number)` is called when a tensor has got its gradient of a backward."""
+    """References to the trained tensors, by number. `arrived(number)` is called when a tensor has received its gradient
+    of a backward."""
 
     def __init__(self, training: Training, models: Models, arrived: Callable[[int], None]) -> None:
         self._training = training
@@ -29,8 +30,8 @@ class TrainedTensors:
         self._version = -1
 
     def find(self, roots: Any, known: bool) -> bool:
-        """Find the tensors before a backward from `roots`; `known`: its place has a plan. Return whether
-        there is anything to train."""
+        """Find the tensors to train before a backward from `roots`. `known` is true if the place of this backward has a
+        plan already. Return whether there is any tensor to train."""
         if not known or self._version != self._models.version:
             self._version = self._models.version
             self.discover(roots)
@@ -38,7 +39,8 @@ class TrainedTensors:
         return bool(self.tensors)
 
     def discover(self, roots: Any) -> None:
-        """Add what optimizers hold, as all ranks have agreed, then the leaves that this backward reaches."""
+        """Add the tensors that optimizers hold, in the order that all ranks have agreed on, then the leaves that this
+        backward reaches."""
         for reference in self._models.agreed[self._taken :]:
             self._add(reference)
         self._taken = len(self._models.agreed)
@@ -50,8 +52,8 @@ class TrainedTensors:
                 self._add(weakref.ref(tensor))
 
     def find_missed(self, roots: Any) -> list[int]:
-        """Return the numbers of new tensors that a backward has given gradients, where no tensor with a hook has got
-        one."""
+        """Return the numbers of new tensors that have received gradients from a backward in which no tensor with a hook
+        has received one."""
         count = len(self.tensors)
         self.discover(roots)
         self.register_hooks()
@@ -63,7 +65,7 @@ class TrainedTensors:
         return number is not None and self.tensors[number]() is tensor
 
     def _add(self, reference: Any) -> None:
-        """Add a reference, even to a tensor that is gone: the place in the order counts."""
+        """Add a reference, even to a tensor that no longer exists, since the position in the order counts."""
         tensor = reference()
         if tensor is not None:
             if self._is_known(tensor):
@@ -74,7 +76,8 @@ class TrainedTensors:
         self.tensors.append(reference)
 
     def register_hooks(self) -> None:
-        """Register hooks on tensors that are to be trained from now on."""
+        """Register hooks on the tensors that are trained from now on. Raise ScriptRefused if the ranks' values of these
+        tensors differ, or if the script has hooks on them that do not work here."""
         if not self._cold:
             return
         cold, fresh = [], []
@@ -88,7 +91,7 @@ class TrainedTensors:
         for tensor in fresh:
             _refuse_hooks(tensor)
             tensor.register_post_accumulate_grad_hook(self._make_hook(self._index[id(tensor)]))
-        # What was made after the last call of equalise_new must be alike on all ranks by itself.
+        # Tensors made after the last call of equalise_new must be alike on all ranks already.
         unequal = [tensor for tensor in fresh if not self._models.is_alike(tensor)]
         if unequal and self._training.world.differ(unequal, 0.0):
             raise refusal(
@@ -101,7 +104,7 @@ class TrainedTensors:
 
 
 def graph_leaves(roots: Sequence[Any]) -> list[Any]:
-    """Return the tensors at the ends of the graph, in an order that the graph alone decides."""
+    """Return the tensors at the ends of the graph, in an order that depends on the graph alone."""
     stack = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen, found = set(stack), []
     while stack:

@@ -1,7 +1,8 @@
-"""The rank that `run --debugpy` names waits for a debugger: each Python that its command starts, before its script.
+"""The rank's side of `run --debugpy RANK`: each Python that the rank's command starts waits for a debugger before its
+script.
 
-In a run this is `worldsize_inrank.debugger`, called by sitecustomize (`import_hook`). debugpy is the job's own. What
-that Python starts itself does not wait: the variable is taken away first.
+In a run this is `worldsize_inrank.debugger`, called by sitecustomize (`import_hook`). debugpy belongs to the job's
+environment. Processes that this Python starts do not wait, since the variable is removed first.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _HELPER_OF = "WORLDSIZE_HELPER_OF"
-"""By this variable the agent knows debugpy's own process, which outlives the rank for a moment, from what a rank has
-left behind (`agent.posix.processes`)."""
+"""The variable by which the agent distinguishes debugpy's own process, which outlives the rank for a moment, from
+processes that a rank has left behind (`agent.posix.processes`)."""
 
 
 def at_start() -> None:
-    """Wait for a debugger where this process is the rank's."""
+    """Wait for a debugger if this process belongs to the rank. Terminate the rank if debugpy is missing or does not
+    listen."""
     if "WORLDSIZE_LAUNCH" in os.environ or not os.environ.pop("WORLDSIZE_DEBUGGER", ""):
         return
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # Python's own frozen modules are not debugged
@@ -36,18 +38,18 @@ def at_start() -> None:
     try:
         host, port = debugpy.listen((_LOOPBACK, 0))  # noqa: T100
         _announce(host, port)
-    except Exception as error:  # noqa: BLE001  debugpy raises RuntimeError and OSError, and others of its own
+    except Exception as error:  # noqa: BLE001  debugpy raises RuntimeError and OSError, and errors of its own
         _end(f"worldsize: --debugpy: debugpy does not listen: {error}", "run without --debugpy")
     del os.environ[_HELPER_OF]
     debugpy.wait_for_client()  # noqa: T100
 
 
 def on_torch(torch: ModuleType) -> None:
-    """Nothing is changed in torch."""
+    """Do nothing: torch needs no change."""
 
 
 def _agent() -> str:
-    """Return the process that has started this rank; "" where nobody can tell."""
+    """Return the ID of the agent's process, which has started this rank; "" if it cannot be read."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return file.read().rpartition(") ")[2].split()[1]
@@ -56,7 +58,7 @@ def _agent() -> str:
 
 
 def _announce(host: str, port: int) -> None:
-    """Write for whoever follows the run where the debugger is to attach. OSError."""
+    """Write the debugger's address to the attempt's directory, for the client that follows the run. Raise OSError."""
     rank = os.environ["WORLDSIZE_RANK"]
     said = {"rank": int(rank), "node": os.uname().nodename, "host": host, "port": port, "pid": os.getpid()}
     directory = os.path.join(os.environ["WORLDSIZE_RUN_DIR"], "attempt-" + os.environ["WORLDSIZE_ATTEMPT"])
@@ -68,7 +70,8 @@ def _announce(host: str, port: int) -> None:
 
 
 def _end(what: str, hint: str) -> None:
-    """End the rank: an exception here would be printed, and the script executed all the same."""
+    """Print the error and terminate the rank with exit code 2. An exception here would only be printed, and the script
+    would be executed all the same."""
     sys.stderr.write(f"{what}\n  → {hint}\n")
     sys.stderr.flush()
     os._exit(2)

@@ -1,7 +1,8 @@
 """The launcher of a command `deepspeed train.py …`: it starts once per node, without ssh and pdsh.
 
 DeepSpeed's launcher finds its nodes in WORLDSIZE_HOSTFILE, and starts its node's ranks itself. The hook that every
-Python of the run loads makes each of them a rank of the run: its variables, its own log, its own error file.
+Python of the run loads turns each of them into a rank of the run, with its variables, its own log and its own error
+file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ HOOK = "WORLDSIZE_LAUNCH"
 
 _AUTOTUNING = "WORLDSIZE_AUTOTUNING"
 _FOR_RANKS_ALONE = ("WORLDSIZE_INRANK",)
-"""Variables that the launcher itself must not have, since it imports torch, too."""
+"""Variables that the launcher itself must not have, since it imports torch as well."""
 
 _DEEPSPEED_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
 
@@ -54,7 +55,7 @@ exit 0
 
 
 class DeepSpeedLauncher(Launcher):
-    """DeepSpeed's own launcher, once per node."""
+    """The launcher that starts DeepSpeed's own launcher once per node."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
@@ -66,8 +67,8 @@ class DeepSpeedLauncher(Launcher):
         return [launch.node_process()._replace(environment=_environment(launch, launch.ranks()))]
 
     def failures(self, end: NodeEnd) -> list[Failure]:
-        """Return the failures of the ranks that left an exception, or of the only rank: the launcher does not report
-        which failed."""
+        """Return the failures of the ranks that left an exception, or that of the only rank. DeepSpeed's launcher does
+        not report which rank failed; if this is unknown, return one failure of the launcher."""
         end = end._replace(ended=end.ended._replace(code=rank_exit_code(end.ended.code)))
         process, code, time = end.ended
         errors = rank_errors(end.plan, end.paths)
@@ -96,8 +97,8 @@ def launcher_directory(paths: RunPaths, node: NodePlan) -> str:
 def deepspeed_environment(
     ranks: Iterable[Process], paths: RunPaths, node: NodePlan, autotuning: str = ""
 ) -> dict[str, str]:
-    """Return the launcher's environment: what is the same for all ranks of its node. `autotuning`: its option of that
-    name."""
+    """Return the environment of the launcher: the variables that are the same for all ranks of its node, and those that
+    it needs itself. `autotuning` is the value of its option of that name."""
     first, *others = (process.environment for process in ranks)
     own = {name for name in first if any(other.get(name) != first[name] for other in others)}
     own.update(variable_names("rank", "local rank", "own"), _FOR_RANKS_ALONE)
@@ -110,7 +111,8 @@ def deepspeed_environment(
 def write_launch_files(
     ranks: Iterable[Process], environment: Mapping[str, str], paths: RunPaths, node: NodePlan
 ) -> None:
-    """Write the program that stands for `deepspeed`, and a file for each of this node's ranks. Raises OSError."""
+    """Write the program that takes the place of `deepspeed`, and a file for each of this node's ranks. With autotuning,
+    also write a `pdsh` that does nothing. Raise OSError."""
     directory = launcher_directory(paths, node)
     os.makedirs(directory, exist_ok=True)
     shims = {"deepspeed": _SHIM, **({"pdsh": _PDSH} if _AUTOTUNING in environment else {})}
@@ -130,6 +132,6 @@ def write_launch_files(
 
 
 def rank_exit_code(code: int) -> int:
-    """Return the rank's exit code, 128+N for signal N: DeepSpeed's launcher exits with -N, which a shell sees as 256 -
+    """Return the rank's exit code, 128+N for signal N. DeepSpeed's launcher exits with -N, which a shell sees as 256 -
     N."""
     return 128 + 256 - code if code > 256 - 65 else code

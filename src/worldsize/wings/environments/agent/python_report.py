@@ -1,7 +1,7 @@
-"""What a node's Python and its packages are like: one line of JSON. Travels as text, and needs no other file.
+"""Report on a node's Python and its packages, as one line of JSON. It travels as text, and needs no other file.
 
-The first argument is JSON: `modules` to import; `distributions`, installed packages, whose modules are imported; and
-`optional`, the same where they are installed. Standard library only (Python >= 3.8).
+The first argument is JSON. `modules` are imported. `distributions` are installed packages whose modules are imported.
+`optional` are treated in the same way, but only if they are installed. Standard library only (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _QUERY = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
 
 
 def make_report(asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Everything known of this node, as JSON can hold it."""
+    """Return the report on this node, as values that JSON can represent."""
     installed = _installed_distributions()
     wanted = dict.fromkeys(asked["modules"], "")
     for name in (*asked["distributions"], *(each for each in asked["optional"] if _normalized_name(each) in installed)):
@@ -55,7 +55,8 @@ def _normalized_name(name: str) -> str:
 
 
 def _module(name: str, distribution: Any) -> str:
-    """What it is imported as: of several packages and modules the one that is called as it is, else the first."""
+    """Return the name by which the distribution is imported. Of several packages and modules, choose the one with the
+    distribution's own name, else the first."""
     listed = distribution.read_text("top_level.txt")
     if listed:
         names = listed.split()
@@ -68,7 +69,8 @@ def _module(name: str, distribution: Any) -> str:
 
 
 def _run(script: str, *words: str) -> Any:
-    """In a process of its own: an import may print, abort, or never end. TimeoutExpired."""
+    """Run a Python script in a process of its own, since an import may print, abort or never end. Raise
+    TimeoutExpired."""
     return subprocess.run([sys.executable, "-c", script, *words], capture_output=True, timeout=_PATIENCE)
 
 
@@ -93,7 +95,8 @@ def _glibc() -> str:
 
 
 def _needed_glibc(installed: Dict[str, Any]) -> str:
-    """Return the newest that a wheel was built for, with its name: "2.28 numpy"."""
+    """Return the newest glibc version that a wheel was built for, with the name of the wheel: "2.28 numpy". "" if no
+    wheel names one."""
     newest: Tuple[Tuple[int, int], str] = ((0, 0), "")
     for name, distribution in installed.items():
         for version in _glibc_versions(distribution.read_text("WHEEL") or ""):
@@ -103,7 +106,8 @@ def _needed_glibc(installed: Dict[str, Any]) -> str:
 
 
 def _glibc_versions(wheel: str) -> List[Tuple[int, int]]:
-    """Of a wheel that names several, the oldest is enough."""
+    """Return the glibc version that a wheel was built for, in a list; empty if it names none. For a wheel that names
+    several, the oldest is enough."""
     tags = re.findall(r"(?m)^Tag: (.*)$", wheel)
     found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", " ".join(tags))]
     found += [version for name, version in _LEGACY.items() if name + "_" in " ".join(tags)]
@@ -120,7 +124,7 @@ def _driver() -> str:
 
 
 def _gpus() -> List[List[str]]:
-    """Name and compute capability of each."""
+    """Return the name and compute capability of each GPU; empty if nvidia-smi cannot be run."""
     try:
         done = subprocess.run(_QUERY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -130,7 +134,7 @@ def _gpus() -> List[List[str]]:
 
 
 def _torch() -> Any:
-    """Its own words about CUDA; None where it cannot be imported."""
+    """Return what torch itself reports about CUDA; None if torch cannot be imported."""
     script = (
         "import json, torch; c = torch.cuda; ok = c.is_available(); print('\\n' + json.dumps({"
         "'cuda': torch.version.cuda, 'hip': getattr(torch.version, 'hip', None), 'available': ok,"

@@ -1,4 +1,4 @@
-"""env build, env lock: build an environment now, and write its lock file."""
+"""The actions `env build` and `env lock`, which build an environment now, and write its lock file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    """Write the file whole or not at all: an older one is kept where there is no room. StorageError."""
+    """Write the file whole or not at all: an older one is kept if there is no room. Raise StorageError."""
     try:
         write_document(path, text.encode())
     except OSError as error:
@@ -69,8 +69,9 @@ def _lock_path(spec: str) -> str:
 
 
 def ensure_environment(options: argparse.Namespace, name: str | None = None, prefix: bool = True) -> tuple[Any, bool]:
-    """Build the environment that the command line names, unless it is there. Return it, and whether this process built
-    it. UsageError where it has no prefix; or, unless a `prefix` is wanted, nothing to put in force either."""
+    """Build the environment that the command line names, unless it exists. Return it, and whether this process built
+    it. Raise UsageError if there is nothing to build, which means that the environment has no prefix. Without `prefix`,
+    an environment that has no prefix is accepted if its activation has an effect."""
     from worldsize.cli.progress_line import NoticePrinter, ProgressLine
     from worldsize.service.submission.submit import start
     from worldsize.wings.environments.job_environment import ensure_ready
@@ -89,9 +90,9 @@ def ensure_environment(options: argparse.Namespace, name: str | None = None, pre
 
 
 def look_up(spec: str, config: Config, compute: str, name: str | None = None) -> Environment | None:
-    """Return the environment that `spec` would mean on a compute as `environment:` of a job; for a job file, the one
-    that it names. A name of the configuration comes before a file or directory of that name here, which has to be given
-    by its path where it belongs to somebody else. UsageError, NotFound."""
+    """Return the environment that `spec` would mean on a compute as `environment:` of a job; for a job file, the
+    environment that it names. A name of the configuration has precedence over a file or directory of that name here. If
+    another user owns that file or directory, it must be given by its path. Raise UsageError or NotFound."""
     from worldsize.jobspec.job import Job
     from worldsize.jobspec.reading.job_file import load_job
     from worldsize.service.environments.lookup import find_environment
@@ -109,7 +110,8 @@ def look_up(spec: str, config: Config, compute: str, name: str | None = None) ->
 
 
 def _require_own_path(spec: str) -> str:
-    """Return the absolute path of `spec`. UsageError for a bare name here that somebody else owns."""
+    """Return the absolute path of `spec`. Raise UsageError for a bare name of a directory here that another user
+    owns."""
     others = foreign_owner(spec) if os.sep not in spec else None
     if others:
         raise UsageError(f"a directory here has that name, and {others}", spec, f"./{spec}, if it is meant")
@@ -117,7 +119,8 @@ def _require_own_path(spec: str) -> str:
 
 
 def _is_job(path: str) -> bool:
-    """Return whether it is a YAML file that says what to run, rather than what is in an environment."""
+    """Return whether the path is a YAML file that contains a command to run, rather than the contents of an
+    environment."""
     if not path.endswith((".yml", ".yaml")) or not os.path.isfile(path):
         return False
     from worldsize.common.atomic_files import read_file

@@ -1,5 +1,5 @@
-"""env: build, list, show, lock and remove environments: the actions and their arguments, executed by the modules
-beside this one."""
+"""The command `env`: its actions (build, list, show, lock, remove and others) and their arguments. Other modules of
+this package execute the actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 
 
 class Option(NamedTuple):
-    """An argument: its names, what argparse is told of it, and what the shell offers."""
+    """An argument: its names, its settings for argparse, and the completion that the shell offers."""
 
     names: tuple[str, ...]
     settings: dict[str, Any]
@@ -27,7 +27,7 @@ class Option(NamedTuple):
 
 
 class Action(NamedTuple):
-    """An action of env. `function` names a module beside this one, and the function there: "build.lock"."""
+    """An action of env. `function` names a module of this package and the function in it, such as "build.lock"."""
 
     function: str
     help: str

@@ -1,4 +1,5 @@
-"""env check, env probe: whether an environment works on the nodes of a compute, and what these nodes have."""
+"""The actions `env check` and `env probe`: whether an environment works on the nodes of a compute, and what these nodes
+have."""
 
 from __future__ import annotations
 

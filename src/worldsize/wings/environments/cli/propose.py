@@ -1,4 +1,4 @@
-"""env propose: a requirements list split between conda and pip."""
+"""The action `env propose`, which splits a requirements list between conda and pip."""
 
 from __future__ import annotations
 

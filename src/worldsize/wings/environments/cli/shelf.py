@@ -1,4 +1,4 @@
-"""env list, env show, env remove, env gc: the environments that were built."""
+"""The actions `env list`, `env show`, `env remove` and `env gc` for environments that were built."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def show_environment(options: argparse.Namespace) -> int:
 
 
 def planned_description(spec: EnvironmentSpec) -> dict[str, list[str]]:
-    """What an environment that is not built would be made of, by the keys of a job; without what it leaves open."""
+    """Return the contents of an environment that is not built yet, by the keys of a job. Keys that the spec leaves open
+    are omitted, and secrets are masked."""
     parts: dict[str, Any] = {
         "name": spec.name,
         "python": spec.python,
@@ -91,7 +92,9 @@ def planned_description(spec: EnvironmentSpec) -> dict[str, list[str]]:
 
 
 def _find_prefix(options: argparse.Namespace) -> tuple[str | None, dict[str, Any] | None, EnvironmentSpec | None]:
-    """Where it is, or would be; what is known of it, None before it is built; and of what it would be built then."""
+    """Return the prefix of the environment that the command line names, its description, and its spec. The prefix may
+    not exist yet. The description is None before the environment is built. The spec is None for an environment that is
+    found by its name, or that worldsize does not build. Raise NotFound if there is no such environment."""
     from worldsize.errors import NotFound
     from worldsize.wings.environments.shelf import find_entry
     from worldsize.wings.environments.workspace.prefixes import read_description

@@ -1,4 +1,4 @@
-"""env pack, env shell: use an environment as one file for the nodes' own disks, or in a shell."""
+"""The actions `env pack` and `env shell`: an environment as one file for the nodes' own disks, or in a shell."""
 
 from __future__ import annotations
 

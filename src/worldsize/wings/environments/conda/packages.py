@@ -33,9 +33,9 @@ _TIMEOUT = 300.0
 
 
 class PackageSource(NamedTuple):
-    """Where packages come from, and for which nodes: `channels` as the user wrote them, the strongest first; `alias` is
-    the address below which channels lie that are given by name; `virtual` holds the nodes' virtual packages, and is
-    empty for those of this machine."""
+    """The source of conda packages, and the nodes that they are for. `channels` are as the user wrote them, in order of
+    precedence. `alias` is the base address of channels that are given by name. `virtual` holds the nodes' virtual
+    packages; it is empty if those of this machine apply. `cache` is the directory for packages and indexes."""
 
     channels: tuple[str, ...]
     alias: str | None
@@ -60,9 +60,10 @@ class PackageSource(NamedTuple):
 def ensure_cache_directory(
     cache: str, environ: Mapping[str, str], channels: Sequence[str], alias: str | None = None
 ) -> str:
-    """Return the directory for packages and the channels' indexes, made if it is missing: one below `cache`, closed to
-    others; or the one of other tools that use rattler, unless one of the `channels`, or their alias, has a token or a
-    password, which rattler writes down there. StorageError for a directory that others could write to."""
+    """Return the directory for packages and the channels' indexes, created if it is missing. It is a private directory
+    below `cache`, or RATTLER_CACHE_DIR, which other tools share. The shared one is not used if one of the `channels`,
+    or their alias, has a token or a password, since rattler writes these there. Raise StorageError for a directory that
+    other users could write to."""
     shared = environ.get("RATTLER_CACHE_DIR")
     if shared and all(mask_channel(each) == each for each in (*channels, alias or "")):
         return require_reliable_directory(shared)
@@ -78,26 +79,28 @@ def install(
     environ: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Solve and install `specs` into the prefix, or install exactly the packages of `rows`. Return the rows of what is
-    installed.
-    BuildError: nothing fits together, a channel cannot be read, a package cannot be had; ConfigError where py-rattler
-    is not here.
+    """Solve and install `specs` into the prefix, or install exactly the packages of `rows`. Return the rows of the
+    installed packages.
+
+    Raise BuildError if the packages do not fit together, a channel cannot be read, or a package cannot be fetched;
+    UsageError for an invalid spec; ConfigError if py-rattler is not installed.
     """
     work.report_step("conda: reading channels" if rows is None else f"conda: {len(rows)} packages of the lock")
     order = source.order("install", specs=list(specs), rows=rows and list(rows), prefix=work.prefix)
     found: list[dict[str, Any]] = ask_rattler(work, order, environ)
-    mask_addresses(work.prefix, "conda-meta/*.json", mask_channel)  # rattler masks the channel alone there
+    mask_addresses(work.prefix, "conda-meta/*.json", mask_channel)  # rattler masks only the channel there
     return sorted(found, key=lambda row: str(row["name"]))
 
 
 def find_known(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Which of `specs` the channels have anything for. Raises as `install`."""
+    """Return those of `specs` for which the channels have a package. Raise the same errors as `install`."""
     found: list[str] = ask_rattler(work, source.order("known", specs=list(specs)), environ)
     return found
 
 
 def find_conflict(work: Build, source: PackageSource, specs: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Why `specs` do not fit together, in the solver's words; None where they do. Raises as `install`."""
+    """Return the solver's reason why `specs` do not fit together; None if they do. Raise the same errors as `install`
+    otherwise."""
     try:
         ask_rattler(work, source.order("solve", specs=list(specs)), environ)
     except UnsolvableError as error:
@@ -106,12 +109,13 @@ def find_conflict(work: Build, source: PackageSource, specs: Sequence[str], envi
 
 
 class UnsolvableError(BuildError):
-    """The packages do not fit together, or there are none."""
+    """The error for packages that do not fit together or do not exist."""
 
 
 def ask_rattler(work: Build, order: dict[str, Any], environ: Mapping[str, str]) -> Any:
-    """Send an order to rattler, and return its answer. Rattler writes the addresses of channels beside their indexes:
-    where one has a token or a password, the indexes are kept for this order alone."""
+    """Send an order to rattler, and return its answer. Rattler writes the addresses of channels next to their indexes.
+    If an address has a token or a password, the indexes are kept for this order alone. Raise the same errors as
+    `install`."""
     alias = order["alias"] or ""
     if order["shown"] == order["channels"] and mask_channel(alias) == alias:
         return _run_rattler_process(work, order, environ)
@@ -161,7 +165,8 @@ def _solving_hint(order: dict[str, Any]) -> str:
 
 
 def refuse_pip_packages(prefix: str) -> None:
-    """UsageError where pip has installed something that conda does not know of: each would break the other's."""
+    """Raise UsageError if pip has installed a distribution that conda does not know: each tool would break the other's
+    packages."""
     touched = packages_from_pip(prefix)
     if touched:
         what = f"pip has installed {', '.join(touched[:5])} there, and conda can no longer change it"
@@ -169,7 +174,7 @@ def refuse_pip_packages(prefix: str) -> None:
 
 
 def packages_from_pip(prefix: str) -> list[str]:
-    """Names of distributions that are not conda's."""
+    """Return the names of the distributions that conda did not install."""
     files = {path for package in conda_packages(prefix) for path in package.get("files", ())}
     return [
         each.name
@@ -179,8 +184,8 @@ def packages_from_pip(prefix: str) -> list[str]:
 
 
 def with_python(specs: Sequence[str], version: str | None) -> list[str]:
-    """Return the specs, and Python in the version that is asked for, where they do not name it: nothing runs
-    without."""
+    """Return the specs, with Python in the requested version added unless they name it, since nothing runs without
+    Python."""
     names = {_name(each) for each in specs}
     if "python" in names:
         return list(specs)
@@ -199,8 +204,8 @@ def _name(spec: str) -> str:
 
 
 def channel_addresses(channels: Sequence[str]) -> list[str]:
-    """Return the addresses of channels, as rattler takes them: conda's `defaults` are two, a path is one, `nodefaults`
-    is none."""
+    """Return the addresses of channels in the form that rattler accepts. conda's `defaults` become two addresses, a
+    path becomes one, `nodefaults` none."""
     found: list[str] = []
     for each in channels:
         found += _NAMED_CHANNELS.get(each, ("file://" + each if each.startswith("/") else each,))
@@ -208,5 +213,5 @@ def channel_addresses(channels: Sequence[str]) -> list[str]:
 
 
 def with_masked_addresses(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows as they may be written down: tokens and passwords in their addresses are masked."""
+    """Return the rows in a form that may be recorded: tokens and passwords in their addresses are masked."""
     return [{**row, "url": mask_channel(row["url"]), "channel": mask_channel(row["channel"] or "")} for row in rows]

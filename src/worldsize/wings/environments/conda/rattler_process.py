@@ -1,10 +1,11 @@
-"""The one program that uses py-rattler: it solves, installs and asks channels, as a process of its own.
+"""The only program that uses py-rattler. It solves, installs and queries channels, in a process of its own.
 
     python rattler_process.py < what-to-do.json
 
-A process, since rattler leaves threads behind that a fork would copy, and that may outlive the interpreter. What to do
-is JSON on standard input, the result JSON on standard output, progress is lines on standard error. It imports nothing
-of worldsize. The exit code is 1 without py-rattler and for the errors of `_ERRORS`; the result is {"error": KIND} then.
+A separate process is needed since rattler leaves threads behind that a fork would copy, and that may outlive the
+interpreter. The order is JSON on standard input, the result is JSON on standard output, and progress is written as
+lines to standard error. The program imports nothing of worldsize. The exit code is 1 without py-rattler and for the
+errors of `_ERRORS`; the result is {"error": KIND} then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from worldsize.common.named_tuple import Any
 
 if __name__ == "__main__":
-    del sys.path[0]  # the directory of this file, whose modules could be taken for Python's
+    del sys.path[0]  # the directory of this file, whose modules could shadow Python's
 
 import asyncio
 import datetime
@@ -123,7 +124,7 @@ async def _solve(order: dict[str, Any]) -> list[Any]:
 
 
 async def _find_known(order: dict[str, Any]) -> list[str]:
-    """Return the `specs` that a channel has anything for."""
+    """Return those of the `specs` for which a channel has a package."""
     specs = {text: _spec(text) for text in order["specs"]}
     platforms = [rattler.Subdir.current(), rattler.Subdir("noarch")]
     found = await _gateway(order).query(_channels(order), platforms, list(specs.values()), recursive=False)
@@ -145,8 +146,8 @@ async def _install(order: dict[str, Any], records: list[Any]) -> None:
 
 
 def _refuse_files_outside(prefix: str) -> None:
-    """Remove the packages' files that are outside the prefix: rattler 0.28 follows `..` in their names. OSError where
-    there was one."""
+    """Remove the packages' files that are outside the prefix, since rattler 0.28 follows `..` in their names. Raise
+    OSError if there was one."""
     directory = os.path.join(prefix, "conda-meta")
     for record in sorted(os.listdir(directory)):
         with open(os.path.join(directory, record), "rb") as file:
@@ -163,8 +164,8 @@ def _refuse_files_outside(prefix: str) -> None:
 
 
 def _remove_outside(path: str, digest: str | None) -> None:
-    """Remove a file if it is the package's, and not one that was there before. Where that fails, the file stays: the
-    caller refuses the package in any case."""
+    """Remove a file if it is the package's, and not one that existed before. If that fails, the file stays: the caller
+    refuses the package in any case."""
     with suppress(OSError):
         with open(path, "rb") as file:
             own = hashlib.sha256(file.read()).hexdigest() == digest
@@ -178,7 +179,7 @@ def _is_outside(name: str, prefix: str) -> bool:
 
 
 class _Reporter(rattler.InstallerReporter):
-    """Prints downloads as they begin, and links as they end; they overlap."""
+    """A reporter that prints downloads as they begin and links as they end. Downloads and links overlap."""
 
     def __init__(self, total: int) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class _Reporter(rattler.InstallerReporter):
 
 
 def _row(record: Any) -> dict[str, Any]:
-    """Return the parts of a record that are needed to install it again."""
+    """Return the parts of a record that are needed to install its package again."""
     found = {
         "name": record.name.normalized,
         "version": str(record.version),

@@ -1,4 +1,5 @@
-"""A list of requirements, split into what conda's channels have and what pip brings: tried, not guessed."""
+"""The split of a requirements list into packages of conda's channels and packages of pip. The solver tries each split,
+so that nothing is guessed."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ CONDA_NAMES = {
     "faiss-cpu": "faiss", "faiss-gpu": "faiss", "kaleido": "python-kaleido", "igraph": "python-igraph",
     "annoy": "python-annoy", "levenshtein": "python-levenshtein", "dateutil": "python-dateutil",
 }  # fmt: skip
-"""Names that differ between PyPI and conda's channels; several of PyPI's names are another package there."""
+"""Names that differ between PyPI and conda's channels. Several of PyPI's names denote another package in the
+channels."""
 
 
 class RequirementLine(NamedTuple):
-    """One line of a list. `spec` is what conda would be asked for; None where only pip understands the line, for the
+    """A line of a requirements list. `spec` is the conda spec for it; None if only pip understands the line, for the
     reason `why`."""
 
     line: str
@@ -37,7 +39,7 @@ class RequirementLine(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """`conda` specs, `pip` lines, and why each of those is not conda's."""
+    """The result of a split: `conda` specs, `pip` lines, and the reason `why` each pip line is not conda's."""
 
     conda: tuple[str, ...]
     pip: tuple[str, ...]
@@ -45,14 +47,14 @@ class Proposal(NamedTuple):
 
 
 SpecQuery = Callable[[Sequence[str]], list[str]]
-"""Which of some specs channels have anything for."""
+"""Function that returns those of the given specs for which the channels have a package."""
 
 ConflictQuery = Callable[[Sequence[str]], str | None]
-"""Why specs do not fit together; None where they do."""
+"""Function that returns the reason why specs do not fit together; None if they do."""
 
 
 def read_list(path: str) -> list[RequirementLine]:
-    """Return the lines of a requirements file, and of those that it includes. NotFound, UsageError."""
+    """Return the lines of a requirements file, and of the files that it includes. Raise NotFound or UsageError."""
     lines = list_lines(["-r " + os.path.abspath(path)], ("-r",))
     return [parse_requirement(line) for line in lines if not _is_include(line)]
 
@@ -77,7 +79,7 @@ def parse_requirement(line: str) -> RequirementLine:
     except (InvalidRequirement, RecursionError):
         return RequirementLine(line, why="is understood only by pip")
     said = text[len(asked.name) :]
-    if said.lstrip().startswith("["):  # there may be none in the brackets
+    if said.lstrip().startswith("["):  # the brackets may be empty
         return RequirementLine(line, why="has extras, which conda does not support")
     if asked.marker:
         return RequirementLine(line, why="has a condition, which conda does not support")
@@ -89,10 +91,11 @@ def parse_requirement(line: str) -> RequirementLine:
 
 
 def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQuery, trial: ConflictQuery) -> Proposal:
-    """What the channels have goes to conda, as far as it fits together, Python included; all else to pip.
+    """Split the requirements between conda and pip. Packages that the channels have go to conda, together with Python,
+    if they fit together; all others go to pip.
 
-    Where it does not fit, what the solver complains of goes to pip, one after the other, until the rest fits.
-    UsageError where there is no such Python.
+    If they do not fit together, the packages that the solver names go to pip, one after the other, until the rest fits.
+    Raise UsageError if the channels have no such Python.
     """
     why = {each.line: each.why for each in found if each.spec is None}
     asked = [each for each in found if each.spec is not None]
@@ -117,8 +120,8 @@ def propose(found: Sequence[RequirementLine], python: str | None, known: SpecQue
 def _find_misfit(
     conda: Sequence[RequirementLine], said: str, base: Sequence[str], trial: ConflictQuery
 ) -> RequirementLine:
-    """Return the requirement to leave out, of those that the solver names, or of all where it names none: the last one
-    without which the others fit; or the very last, where several do not fit."""
+    """Return the requirement to leave out. The candidates are the requirements that the solver names, or all if it
+    names none. Choose the last candidate without which the others fit, or the very last if more than one has to go."""
     named = [each for each in conda if re.search(rf"(?<![\w-]){re.escape(_name(each))}(?![\w-])", said)]
     candidates = named or list(conda)
     for each in reversed(candidates):
@@ -137,7 +140,7 @@ def _to_conda_spec(spec: str) -> str:
 
 
 def environment_yaml(proposal: Proposal, name: str, channels: Sequence[str]) -> str:
-    """Return an environment file that conda reads too."""
+    """Return the text of an environment file, which conda can read as well."""
     import yaml
 
     dependencies: list[Any] = [*proposal.conda]

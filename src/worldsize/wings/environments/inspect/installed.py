@@ -1,5 +1,5 @@
-"""What is installed in a prefix: conda's packages and Python's distributions, with what identifies each; and which of
-conda's files were changed since."""
+"""The contents of a prefix: conda's packages and Python's distributions, with their identification, and those of
+conda's files that were changed after their installation."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.errors import BuildError
 
 _INSTALLER_FILES = frozenset(("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"))
-"""Files of a .dist-info that tell of the installing and not of what was installed."""
+"""Files of a .dist-info that describe the installation and not the installed distribution."""
 
 _SEPARATORS = re.compile(r"[-_.]+")
 
 _SHOWN = 10
 _CHUNK = 1 << 20
 _HEADERS = 2048
-"""So many bytes of a distribution's metadata nearly always hold its name and its version."""
+"""The number of bytes of a distribution's metadata that nearly always include its name and its version."""
 
 FileStamps = dict[str, tuple[int, int, int] | None]
-"""Size, time of change and inode of files, by their path in the prefix; None of one that is missing."""
+"""The size, modification time and inode of files, by their path in the prefix; None for a missing file."""
 
 
 class InstalledDistribution(NamedTuple):
-    """One Python distribution; `path` is its .dist-info. `digest` is of its files' names and contents as the wheel has
-    them; None where it has no list of them (conda's own). `url` where it came from, when that is no index."""
+    """A Python distribution. `path` is its .dist-info. `digest` covers its files' names and contents as they are in the
+    wheel; None if it has no list of its files (conda's own). `url` is the origin of the distribution, if that is not an
+    index."""
 
     name: str
     version: str
@@ -42,7 +43,7 @@ def normalized_name(name: str) -> str:
 
 
 def site_packages(prefix: str) -> str | None:
-    """Return the site-packages directory of the prefix's Python; None where there is none."""
+    """Return the site-packages directory of the prefix's Python; None if there is none."""
     library = os.path.join(prefix, "lib")
     try:
         names = sorted(name for name in os.listdir(library) if re.fullmatch(r"python\d+\.\d+t?", name))
@@ -58,8 +59,8 @@ def installed_distributions(prefix: str) -> list[InstalledDistribution]:
 
 
 def named_distributions(prefix: str) -> list[InstalledDistribution]:
-    """As `installed_distributions`, by name and version alone: the lists of their files, which are long, are not
-    read."""
+    """Return the distributions like `installed_distributions`, but without digest and address. The lists of their
+    files, which are long, are not read."""
     directory = site_packages(prefix)
     names = os.listdir(directory) if directory else []
     found = []
@@ -71,11 +72,12 @@ def named_distributions(prefix: str) -> list[InstalledDistribution]:
 
 
 def _metadata(path: str) -> tuple[str, str] | None:
-    """Name and version, from the headers alone: the text behind them may be long."""
+    """Return the name and version of a distribution, read from the headers of its metadata: the text that follows them
+    may be long. None if they are missing."""
     name = "METADATA" if path.endswith(".dist-info") else "PKG-INFO"
     where = os.path.join(path, name) if os.path.isdir(path) else path
     text = _read_text(where, _HEADERS)
-    found = _name_and_version(text.rpartition("\n")[0])  # without a line that may be cut off
+    found = _name_and_version(text.rpartition("\n")[0])  # without the last line, which may be cut off
     return found or _name_and_version(_read_text(where))
 
 
@@ -85,7 +87,8 @@ def _name_and_version(text: str) -> tuple[str, str] | None:
 
 
 def record_rows(path: str) -> list[tuple[str, str]]:
-    """(file, "sha256=…") of each file of a .dist-info's RECORD; files relative to site-packages, digests may be ""."""
+    """Return (file, "sha256=…") for each file of a .dist-info's RECORD. Files are relative to site-packages; digests
+    may be ""."""
     import csv
 
     rows = csv.reader(_read_text(os.path.join(path, "RECORD")).split("\n"))
@@ -93,8 +96,8 @@ def record_rows(path: str) -> list[tuple[str, str]]:
 
 
 def record_digest(path: str) -> str | None:
-    """Return the digest of what the wheel holds, by RECORD: without scripts, which contain the prefix, and without
-    notes about the installation. None where nothing is left."""
+    """Return the digest of the wheel's contents, according to RECORD. It excludes scripts, which contain the prefix,
+    and records of the installation. None if nothing is left."""
     own = os.path.basename(path)
     rows = sorted(
         (name, digest)
@@ -112,7 +115,7 @@ def record_digest(path: str) -> str | None:
 
 
 def conda_packages(prefix: str) -> list[dict[str, Any]]:
-    """Return the records of conda-meta, by name."""
+    """Return the records of conda-meta, sorted by name."""
     directory = os.path.join(prefix, "conda-meta")
     try:
         names = [name for name in os.listdir(directory) if name.endswith(".json")]
@@ -123,8 +126,8 @@ def conda_packages(prefix: str) -> list[dict[str, Any]]:
 
 
 def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping[str, Any]]) -> str:
-    """Return the digest that identifies a package set: equal for the same packages, byte for byte, wherever they
-    lie."""
+    """Return the digest that identifies a package set. It is equal for the same packages, byte for byte, in any
+    location."""
     from hashlib import sha256
 
     keys = ("name", "version", "build", "sha256")
@@ -134,8 +137,8 @@ def package_set_digest(conda: Sequence[Mapping[str, Any]], pip: Sequence[Mapping
 
 
 def _url(path: str) -> str | None:
-    """Where a distribution came from, as a requirement names it (PEP 610 and 440), without secrets; of a repository,
-    with the commit that was installed. None for one of an index."""
+    """Return the origin of a distribution in the form in which a requirement names it (PEP 610 and 440), without
+    secrets. For a repository, the address includes the installed commit. None for a distribution of an index."""
     from worldsize.trust.secrets import mask_text
 
     value = read_object(os.path.join(path, "direct_url.json"))
@@ -148,8 +151,8 @@ def _url(path: str) -> str | None:
 
 
 def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> None:
-    """Mask the secrets in `url` of these files of the prefix, which tells where a package is from: whoever is given the
-    environment, or a pack of it, can read it."""
+    """Mask the secrets in `url` of those files of the prefix that match `pattern`. That value names the origin of a
+    package, and other users who receive the environment, or a pack of it, can read it."""
     from glob import glob
 
     for path in glob(pattern, root_dir=prefix):
@@ -160,7 +163,7 @@ def mask_addresses(prefix: str, pattern: str, masked: Callable[[str], str]) -> N
 
 
 def _read_text(path: str, size: int = -1) -> str:
-    """Return the text of a file, or its first `size` characters; empty where it is missing or cannot be read."""
+    """Return the text of a file, or its first `size` characters; empty if the file is missing or cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(size)
@@ -169,8 +172,9 @@ def _read_text(path: str, size: int = -1) -> str:
 
 
 class ClobberedFile(NamedTuple):
-    """`file` (relative to the prefix) of the conda `package` is "changed" or "removed", by the distribution `by`; None
-    where no distribution has it in its RECORD."""
+    """A file of a conda package that was overwritten or removed. `file` is relative to the prefix, `package` is the
+    conda package, and `what` is "changed" or "removed". `by` is the distribution that did it; None if no distribution
+    has the file in its RECORD."""
 
     file: str
     package: str
@@ -189,9 +193,10 @@ def read_file_stamps(prefix: str) -> FileStamps:
 def find_clobbered(
     prefix: str, before: FileStamps | None, since: Iterable[InstalledDistribution]
 ) -> list[ClobberedFile]:
-    """Return conda's files that are not what they were, and which of the distributions installed `since` did it.
+    """Return conda's files that were changed or removed, each with the responsible distribution among those installed
+    `since`.
 
-    Files that look as they did `before` are not read; with None, all are.
+    Files whose stamp is the same as `before` are not read. With None, all files are read.
     """
     owners = _file_owners(prefix, since)
     found = []
@@ -221,7 +226,8 @@ def refuse_clobbered(found: list[ClobberedFile], mode: str) -> None:
 
 
 def _conda_files(prefix: str) -> Iterator[tuple[str, str, str | None]]:
-    """Path, package and SHA-256 of each file that conda put there; None for links and what has no checksum."""
+    """Yield the path, package and SHA-256 of each file that conda installed. The SHA-256 is None for links and for
+    files without a checksum."""
     for package in conda_packages(prefix):
         for entry in (package.get("paths_data") or {}).get("paths", ()):
             kind, digest = entry.get("path_type"), entry.get("sha256_in_prefix") or entry.get("sha256")
@@ -239,7 +245,7 @@ def _file_owners(prefix: str, since: Iterable[InstalledDistribution]) -> dict[st
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Return the stamp of a file or link; None where it is missing or out of reach."""
+    """Return the stamp of a file or link; None if it is missing or cannot be accessed."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -248,7 +254,8 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _has_digest(path: str, digest: str | None) -> bool:
-    """Return whether a file has this SHA-256; True without one to compare with, False where the file cannot be read."""
+    """Return whether a file has this SHA-256. True if there is no digest to compare with, False if the file cannot be
+    read."""
     if digest is None:
         return True
     from hashlib import sha256

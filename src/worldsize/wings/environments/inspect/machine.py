@@ -1,5 +1,6 @@
 """The properties of a machine that decide which packages fit, and what is compiled: its platform, C library and GPU
-driver; its compilers, MPI, CUDA and NCCL; and the prerequisites that ask for some of these, in some version."""
+driver, its compilers, MPI, CUDA and NCCL. The prerequisites of an environment ask for some of these, in some version.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +47,14 @@ _NCCL_VARIABLES = ("HOROVOD_NCCL_HOME", "NCCL_HOME", "NCCL_ROOT", "PREFIX", "CUD
 
 
 def platform() -> str:
-    """This machine's platform by its name in conda, such as linux-64."""
+    """Return this machine's platform by its name in conda, such as linux-64."""
     system = os.uname()
     name = "osx" if system.sysname == "Darwin" else system.sysname.lower()
     return f"{name}-{_PLATFORMS.get(system.machine, system.machine)}"
 
 
 def glibc_version() -> str | None:
-    """This machine's version, such as "2.36"; None where it has another C library."""
+    """Return the version of this machine's glibc, such as "2.36"; None if it has another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (OSError, ValueError):
@@ -72,15 +73,16 @@ def driver_version() -> str | None:
 
 
 def machine_versions() -> list[str]:
-    """Return the versions that stand for this machine's virtual packages in a fingerprint where nobody named any: cheap
-    to find, and enough to tell machines apart. The solver itself asks rattler."""
+    """Return the versions that represent this machine's virtual packages in a fingerprint if the user has named none.
+    They are cheap to find, and enough to distinguish machines. The solver itself uses rattler's detection."""
     found = {"glibc": glibc_version(), "driver": driver_version()}
     return ["{} {}".format(*item) for item in found.items() if item[1]]
 
 
 def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return all virtual packages of nodes of which somebody named some: what every Linux has, this machine's
-    processor, and its C library where nobody named one. No GPU driver, unless it was named."""
+    """Return all virtual packages of nodes for which the user has named some: those of any Linux, this machine's
+    processor, and its C library unless another is named. A GPU driver is included only if it is named. Raise UsageError
+    for an invalid virtual package."""
     kernel = re.match(r"\d+(?:\.\d+)*", os.uname().release)
     found = {
         "__unix": ("0", "0"),
@@ -95,7 +97,8 @@ def all_virtual_packages(said: Sequence[str]) -> list[tuple[str, str, str]]:
 
 
 def parse_virtual_package(text: str) -> tuple[str, str, str]:
-    """Name, version and build of "__cuda=12.4". UsageError for what is no virtual package."""
+    """Return the name, version and build of a virtual package such as "__cuda=12.4". Raise UsageError for any other
+    text."""
     found = _VIRTUAL.fullmatch(text.strip())
     if not found:
         raise UsageError(
@@ -105,8 +108,8 @@ def parse_virtual_package(text: str) -> tuple[str, str, str]:
 
 
 def find_version(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the version of a tool by its usual name, or of any program; "" where it does not tell, None where it is
-    not here. `cuda` is the GPU's driver."""
+    """Return the version of a tool by its usual name, or of any program. "" if its version is unknown, None if it is
+    not on this machine. `cuda` is the GPU's driver."""
     tool = _ALIASES.get(name, name)
     if tool in _FINDERS:
         return _FINDERS[tool](environ)
@@ -117,7 +120,7 @@ def find_version(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 def tool_of(wanted: str) -> str:
-    """Return the tool that a prerequisite is about, by its name in this module. UsageError for what is no
+    """Return the tool that a prerequisite is about, by its name in this module. Raise UsageError for an invalid
     prerequisite."""
     parsed = _WANTED.fullmatch(wanted.strip())
     if not parsed:
@@ -128,21 +131,21 @@ def tool_of(wanted: str) -> str:
 
 
 def tools_from_conda(conda: Sequence[str]) -> list[str]:
-    """Return the tools that conda packages bring, so that the machine need not have them."""
+    """Return the tools that conda packages provide, so that the machine need not have them."""
     names = {re.split(r"[\s=<>!~\[]", each.rpartition("::")[2].strip(), maxsplit=1)[0] for each in conda}
     return [tool for tool, packages in _CONDA_PACKAGES.items() if names & set(packages)]
 
 
 def tool_versions(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of the tools that a compiled wheel depends on, as far as they are here; "?" where one does
-    not tell."""
+    """Return the versions of the tools that a compiled wheel depends on, if they are on this machine; "?" for a tool of
+    unknown version."""
     found = {name: find_version(name, environ) for name in ("gcc", "g++", "mpi", "nvcc", "nccl")}
     known = {name: version or "?" for name, version in found.items() if version is not None}
     return {"platform": platform(), "glibc": glibc_version() or "", **known}
 
 
 def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
-    """Return whether this machine has what the condition asks for, such as `cuda` or `mpi>=4`; or lacks it: `no
+    """Return whether this machine has what the condition asks for, such as `cuda` or `mpi>=4`, or lacks it, as with `no
     cuda`."""
     if condition.startswith("no "):
         return not is_condition_met(condition[3:].strip(), environ)
@@ -150,8 +153,8 @@ def is_condition_met(condition: str, environ: Mapping[str, str]) -> bool:
 
 
 def problem(wanted: str, environ: Mapping[str, str]) -> str | None:
-    """What is wrong with a prerequisite on this machine, and the mend; None where it is met. UsageError for what is no
-    prerequisite."""
+    """Return what is wrong with a prerequisite on this machine, and a hint; None if it is met. Raise UsageError for an
+    invalid prerequisite."""
     tool = tool_of(wanted)
     parsed = _WANTED.fullmatch(wanted.strip())
     assert parsed is not None
@@ -175,7 +178,8 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _driver(environ: Mapping[str, str]) -> str | None:
-    """Return the newest CUDA that the driver can serve, where nvidia-smi tells."""
+    """Return the newest CUDA that the driver supports, according to nvidia-smi. "" if nvidia-smi does not report it,
+    None without a driver."""
     said = _output(["nvidia-smi"], environ)
     cuda = re.search(r"CUDA Version:\s*(\d+\.\d+)", said or "")
     if cuda:
@@ -218,8 +222,8 @@ _FINDERS = {"cuda": _driver, "nccl": _nccl, "mpi": _mpi}
 
 
 def _output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """What a program prints, whatever its code; None where it is missing, does not end in time or prints no text. It is
-    looked for on `environ`'s own PATH."""
+    """Return the output of a program, regardless of its exit code. None if the program is missing, does not end in time
+    or prints no text. The program is looked up on the PATH of `environ`."""
     import subprocess
 
     from worldsize.agent.posix.processes import find_program

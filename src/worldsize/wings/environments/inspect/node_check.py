@@ -1,4 +1,4 @@
-"""The command by which nodes report on their Python and packages, and their answers to it. Nothing here executes
+"""The command by which nodes report on their Python and packages, and the parser for its output. Nothing here executes
 anything on a node."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ KNOWN_PACKAGES = (
     "torch", "torchvision", "tensorflow", "jax", "numpy", "scipy", "pandas", "scikit-learn", "transformers", "datasets",
     "lightning", "deepspeed", "horovod", "mpi4py", "accelerate",
 )  # fmt: skip
-"""Packages that are looked at wherever they are installed, without being asked for."""
+"""Packages that are checked on every node on which they are installed, without a request."""
 
 _BOOT = """\
 import sys
@@ -26,7 +26,7 @@ else:
 
 
 class NodeReport(NamedTuple):
-    """One node's answer: `said` is its report, None where it gave none."""
+    """The answer of one node. `said` is its report; None if it gave none."""
 
     node: str
     said: Mapping[str, Any] | None
@@ -46,8 +46,8 @@ def check_argv(python: str, modules: Sequence[str], distributions: Sequence[str]
 
 
 def parse_node_report(node: str, code: int | None, out: str, err: str) -> NodeReport:
-    """Find the report in what a node printed, whatever its start-up files print around it. A node without a `code` was
-    lost."""
+    """Find the report in the output of a node, among other lines that its start-up files may print. A node without a
+    `code` was lost."""
     if code is None:
         return NodeReport(node, None, 1, err)
     for line in reversed(out.splitlines()):

@@ -1,5 +1,5 @@
-"""What nodes' reports on their Python and packages show, as the rows of a check: what is there, what will not work, and
-the mend."""
+"""The rows of a check, from the nodes' reports on their Python and packages: what is there, what will not work, and
+hints."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _GPU_HINT = "is a GPU asked for, and CUDA_VISIBLE_DEVICES not empty?"
 
 
 def report_rows(reports: Sequence[NodeReport], gpus_per_node: int | None) -> list[CheckRow]:
-    """Return the rows of each node, and one for each version that is not the same on all. `gpus_per_node`: what the
-    compute says; None where it does not."""
+    """Return the rows of each node, and one for each package whose version is not the same on all nodes.
+    `gpus_per_node` is the number of GPUs that the compute states; None if it states none."""
     return [
         *(CheckRow(report.node, *row) for report in reports for row in _node_rows(report, gpus_per_node)),
         *_differences(reports),
@@ -40,7 +40,7 @@ def report_rows(reports: Sequence[NodeReport], gpus_per_node: int | None) -> lis
 
 
 _Rows = Iterator[tuple[str, str, str, str, str]]
-"""Of one node: id, what, value, verdict, hint."""
+"""The rows of one node: id, what, value, verdict, hint."""
 
 
 def _node_rows(report: NodeReport, gpus_per_node: int | None) -> _Rows:
@@ -84,7 +84,7 @@ def _import_hint(error: str, name: str) -> str:
 
 
 def _driver_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield the driver against torch's CUDA."""
+    """Yield the row that compares the GPU driver with the driver that torch's CUDA needs."""
     driver, cuda = said["driver"], (said["torch"] or {}).get("cuda")
     here, needed = bool(driver or said["gpus"]), oldest_driver(cuda) if cuda else ""
     if cuda and not here:
@@ -102,8 +102,8 @@ def _is_older(driver: str, needed: str) -> bool:
 
 
 def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield a node of which none is seen may have them all the same: schedulers show GPUs to those alone who ask for
-    some."""
+    """Yield the row of the node's GPUs. A node that reports none may have GPUs all the same, since schedulers show them
+    only to jobs that request some; the verdict is UNKNOWN then."""
     names = [each[0] for each in said["gpus"]]
     if names:
         counts = (f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
@@ -113,8 +113,8 @@ def _gpu_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
 
 
 def _torch_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
-    """Yield whether torch was built for these GPUs, and sees them. A driver that is missing or too old has a row of its
-    own."""
+    """Yield the rows that state whether torch was built for these GPUs, and sees them. A driver that is missing or too
+    old has a row of its own."""
     torch, here = said["torch"], bool(said["driver"] or said["gpus"])
     if torch is None or (torch["cuda"] and not here):
         return
@@ -143,7 +143,8 @@ def _torch_problems(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows
 
 
 def _architecture_problem(name: str, capability: str, built_for: Sequence[str]) -> str:
-    """Why torch cannot use a GPU; "" where it can. Code for sm_80 runs on 8.6 too; that of compute_80 on all later."""
+    """Return the reason why torch cannot use a GPU; "" if it can. Code for sm_80 also runs on 8.6; code for compute_80
+    also runs on all later GPUs."""
     own = version_numbers(capability)
     codes = [(kind, int(number)) for each in built_for for kind, number in re.findall(r"(sm|compute)_(\d+)", each)]
     if not own or not codes:
@@ -156,12 +157,12 @@ def _architecture_problem(name: str, capability: str, built_for: Sequence[str]) 
 
 
 def oldest_driver(cuda: str) -> str:
-    """Return the oldest driver that serves this CUDA; "" where the table does not have it."""
+    """Return the oldest driver that supports this CUDA; "" if the table does not contain it."""
     return OLDEST_DRIVERS.get(cuda) or OLDEST_DRIVERS.get(cuda.partition(".")[0], "")
 
 
 def _differences(reports: Sequence[NodeReport]) -> list[CheckRow]:
-    """Return a row for each package whose version differs between nodes, which it should not in one environment."""
+    """Return a row for each package whose version differs between nodes, which should not happen in one environment."""
     answered = [report for report in reports if report.said and "imports" in report.said]
     found = []
     names = ["python", *dict.fromkeys(name for report in answered for name in (report.said or {})["imports"])]

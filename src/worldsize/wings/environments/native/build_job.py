@@ -1,6 +1,6 @@
-"""Build steps as a run of their own, on a node of the compute: where there is a GPU, or the compiler that fits.
+"""Build steps as a run of their own, on a node of the compute that has a GPU or the compiler that fits.
 
-Its one rank is `python -m MODULE ORDER`, on a node that sees the environment's directory, too.
+The run has one rank, `python -m MODULE ORDER`, on a node that sees the environment's directory as well.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ _PATIENCE = 60.0
 
 
 SubmitFunction = Callable[[SubmissionRequest, Progress], RunPaths]
-"""Submits a run."""
+"""Function that submits a run."""
 
 
 def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: SubmitFunction) -> StepRunner:
-    """Return a function that executes build steps on the compute, by a run. What they need is downloaded here first."""
+    """Return a function that executes build steps on the compute, in a run. The sources that the steps need are
+    downloaded on this machine first."""
 
     environ = recipe.environ
 
@@ -52,7 +53,7 @@ def make_remote_steps(config: Config, compute: str, recipe: Recipe, start: Submi
     ) -> list[dict[str, Any]]:
         own = os.path.join(work.prefix, STEPS_DIRECTORY)
         os.makedirs(own, exist_ok=True)
-        with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # holds the order, secrets too
+        with TemporaryDirectory(dir=own, ignore_cleanup_errors=True) as told:  # holds the order, with secrets
             order = _write_order(work, spec, active, cache, told)
             job = make_build_job(recipe, work.prefix, order)
             request = SubmissionRequest(job, config, compute, environ, os.getcwd(), argv=sys.argv)
@@ -84,8 +85,8 @@ def _write_order(work: Build, spec: EnvironmentSpec, active: Mapping[str, str], 
 
 
 def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
-    """Return the job that executes the steps: one rank, with a GPU where the spec asks for one. The nodes have to see
-    the Python that runs this process."""
+    """Return the job that executes the steps: one rank, with a GPU if the spec asks for one. The nodes must see the
+    Python that runs this process."""
     spec = recipe.spec
     asked = {*referenced_variables([*spec.pip, *([spec.file] if spec.file else [])]), *recipe.secrets}
     argv = (sys.executable, "-m", "worldsize.wings.environments.native.build_job", order)
@@ -102,8 +103,8 @@ def make_build_job(recipe: Recipe, prefix: str, order: str) -> Job:
 
 
 def _follow(run: Run, work: Build) -> None:
-    """Wait for the end of the run, and report its last line as progress meanwhile. An exception here, such as Ctrl-C,
-    ends the run. BuildError where it fails."""
+    """Wait for the end of the run, and report its last line as progress meanwhile. Cancel the run at an exception here,
+    such as Ctrl-C. Raise BuildError if the run fails."""
     try:
         status = run.overall(run.follow(_make_reporter(run, work)))
     except BaseException:
@@ -132,8 +133,8 @@ def _make_reporter(run: Run, work: Build) -> Callable[[], bool]:
 
 
 def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[str, Any]) -> None:
-    """End the run that a killed builder has left behind, by its `note`: it writes into the prefix, and has to end
-    before the next build begins. BuildError where it does not."""
+    """Cancel the run that a killed builder has left behind, according to its `note`, and wait for its end. The run
+    writes into the prefix, and has to end before the next build begins. Raise BuildError if it does not end in time."""
     if not note.get("run"):
         return
     try:
@@ -141,7 +142,7 @@ def end_abandoned_run(config: Config, environ: Mapping[str, str], note: Mapping[
         _end(run)
         run.wait(_PATIENCE)
     except WorldsizeError:
-        pass  # it is gone
+        pass  # the run no longer exists
     except TimeoutError:
         what = f"an earlier build is still running, and cannot be cancelled: run {note['run']}"
         raise BuildError(what, None, f"worldsize cancel {note['run']}") from None
@@ -153,7 +154,7 @@ def _end(run: Run) -> None:
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    os.umask(0o077)  # an environment is its owner's: others could change what runs execute
+    os.umask(0o077)  # only the owner may write to an environment: others could change what runs execute
     order: dict[str, Any] = read_json(argv[0])
     if not os.path.isdir(order["prefix"]):
         print(f"this node does not see {order['prefix']}", file=sys.stderr)

@@ -1,5 +1,5 @@
-"""Downloads of native builds: checked, kept, and unpacked where the spec says; and what build steps would download,
-fetched ahead for steps that run where nothing can be downloaded."""
+"""Downloads of native builds, which are verified, kept, and unpacked in the place that the spec names. The sources of
+build steps are fetched in advance for steps that run on nodes that cannot download."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WHEEL = ".whl"
 
 
 def _downloader(module: str) -> ModuleType:
-    """Return a module of the wing that downloads and unpacks. ConfigError where this installation is without it."""
+    """Return a module of the wing that downloads and unpacks. Raise ConfigError if this installation lacks it."""
     return load_module("wings.staging." + module, "downloading the sources of an environment")
 
 
 def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str) -> str:
-    """Return a directory with the source archives of everything that steps compile, and install what these need beside.
-    Its place depends on its content alone, so that wheels are found again by whoever compiles the same. BuildError.
-    """
+    """Return a directory with the source archives of everything that steps compile, and install the other packages that
+    these need. The directory's path depends on its content alone, so that a later build of the same sources finds the
+    wheels again. Raise BuildError."""
     active = steps.activated_environ(work, spec, environ)
     found: dict[str, str] = {}
     for step in spec.steps:
@@ -52,7 +52,8 @@ def fetch_sources(work: Build, spec: EnvironmentSpec, environ: Mapping[str, str]
 
 
 def _fetch_step_archives(work: Build, step: BuildStep, active: Mapping[str, str], cache: str) -> dict[str, str]:
-    """Fetch the source archives of a step, and install what they need beside. Return their names and paths."""
+    """Fetch the source archives of a step, and install the other packages that they need. Return their names and paths.
+    Raise BuildError if the index has no source archive of a package."""
     wanted = [expand_variables(each, active) for each in step.pip]
     names = {name for name in map(steps.requirement_name, wanted) if name}
     if not names:
@@ -87,7 +88,7 @@ def _resolve_packages(
 def _install_dependencies(
     work: Build, step: BuildStep, packages: list[dict[str, Any]], names: set[str], environ: Mapping[str, str]
 ) -> None:
-    """Install what the compiled packages need when they are used."""
+    """Install the packages that the compiled packages need at run time."""
     there = {normalized_name(each.name) for each in installed_distributions(work.prefix)}
     lines = [
         f"{each['name']}=={each['version']}"
@@ -100,8 +101,8 @@ def _install_dependencies(
 
 
 def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, environ: Mapping[str, str]) -> None:
-    """Put each download in its place; one with `when` only if this machine has what that asks for. BuildError names the
-    one that cannot be had, or is not what its checksum says."""
+    """Put each download in its place. A download with `when` is fetched only if this machine meets that condition.
+    Raise BuildError with the address of a download that cannot be fetched, or does not match its checksum."""
     for each in wanted:
         if each.when and not is_condition_met(each.when, environ):
             work.report_step(f"{_display_url(each.url)} is skipped: only with {each.when}")
@@ -112,7 +113,7 @@ def fetch_downloads(work: Build, wanted: Sequence[FetchStep], cache: str, enviro
 def download_to_cache(
     work: Build, url: str, sha256: str | None, cache: str, max_size: int | None = None
 ) -> tuple[str, str]:
-    """Fetch a file, which is kept in `cache`. Return its name and its path. BuildError."""
+    """Fetch a file, which is kept in `cache`. Return its name and its path. Raise BuildError."""
     work.report_step(f"fetching {_display_url(url)}")
     try:
         local = url.removeprefix("file://")
@@ -127,13 +128,13 @@ def download_to_cache(
 
 
 def _display_url(url: str) -> str:
-    """Return an address for people, without what may be secret in it."""
+    """Return an address for people to read, without parts that may be secret."""
     return str(_downloader("http").display_url(url))
 
 
 def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> None:
-    """Put a download where the spec says; else into the environment itself, with which it is removed. What this user
-    has put there before is not put there again."""
+    """Put a download in the directory that the spec names, else into the environment itself, with which it is removed.
+    A download that this user has put there before is not put there again."""
     name, target = _downloader("fetch").file_name(wanted.url), wanted.to or os.path.join(work.prefix, "opt")
     require_shared_directory(target, make=False)
     os.makedirs(target, exist_ok=True)
@@ -156,8 +157,8 @@ def _store_download(work: Build, wanted: FetchStep, path: str, cache: str) -> No
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether the file is there, and this user's: where others may make files, one of theirs may have its
-    name."""
+    """Return whether the file exists and belongs to this user. In a directory where other users may create files,
+    another user's file may have its name."""
     try:
         return is_ours(os.lstat(path))
     except OSError:
@@ -169,8 +170,8 @@ def _max_size(wanted: FetchStep) -> int | None:
 
 
 def _unpack(path: str, name: str, target: str, limit: object) -> list[str]:
-    """Unpack an archive into `target`, and return the names that it has put there. BuildError where something of the
-    same name is there already."""
+    """Unpack an archive into `target`, and return the names that were created there. Raise BuildError if a file of the
+    same name exists already."""
     aside = os.path.join(target, f".worldsize-{os.urandom(6).hex()}")
     try:
         called = name.removesuffix(_WHEEL) + ".zip" if name.endswith(_WHEEL) else name

@@ -1,4 +1,4 @@
-"""Native builds: the steps of a spec, executed in its environment; what they compile is kept as wheels."""
+"""Native builds: the steps of a spec, executed in its environment. The compiled packages are kept as wheels."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _EXCLUDED_NAMES = (".git", "__pycache__", "build", "dist")
 
 
 StepRunner = Callable[[Build, EnvironmentSpec, Mapping[str, str], str], list[dict[str, Any]]]
-"""Executes the build steps, with the environment's variables and the cache; returns what was done, for the
-description."""
+"""Function that executes the build steps, with the environment's variables and the cache. It returns a record of the
+steps, for the description."""
 
 
 def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later: Sequence[str] = ()) -> None:
-    """Raise BuildError with every prerequisite that is not met here, but for the tools that will come `later`."""
+    """Raise BuildError with every prerequisite that is not met on this machine, except for the tools that are installed
+    `later`."""
     wanted = [each for each in spec.prerequisites if machine.tool_of(each) not in later]
     found = [said for said in (machine.problem(each, environ) for each in wanted) if said]
     if found:
@@ -48,9 +49,10 @@ def check_prerequisites(spec: EnvironmentSpec, environ: Mapping[str, str], later
 def run_steps(
     work: Build, spec: EnvironmentSpec, environ: Mapping[str, str], cache: str, sources: str | None = None
 ) -> list[dict[str, Any]]:
-    """Execute the steps in their order, after conda and pip. Return what was done, as JSON holds it. BuildError.
+    """Execute the steps in their order, after conda and pip. Return a record of the steps, as JSON values. Raise
+    BuildError.
 
-    With `sources`, a directory of archives, nothing is downloaded: what they need is installed already.
+    With `sources`, a directory of archives, nothing is downloaded: the packages that they need are installed already.
     """
     active = activated_environ(work, spec, environ)
     check_prerequisites(spec, active)
@@ -104,8 +106,8 @@ def _compile(
     cache: str,
     sources: str | None,
 ) -> dict[str, Any]:
-    """Install a step's requirements from their sources. What is compiled is found again by whoever has the same tools
-    and asks for the same with the same variables. What is installed already stays."""
+    """Install a step's requirements from their sources. A later build with the same tools, requirements and variables
+    finds the compiled wheels again. Installed packages are not changed."""
     python = python_version(work.prefix) or sys.version_info[:2]
     tools = {**machine.tool_versions(environ), "python": "{}.{}".format(*python)}
     wanted = [_cache_source_directory(expand_variables(each, environ), cache) for each in step.pip]
@@ -138,15 +140,16 @@ def _compile(
 def wheel_key(
     tools: Mapping[str, str], wanted: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
 ) -> str:
-    """Return the name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of what
-    was asked for."""
+    """Return the name of a directory of wheels: a digest of the tools' versions (compiler, MPI, CUDA, NCCL) and of the
+    request."""
     value = [sorted(tools.items()), sorted(wanted), list(options), sorted(variables.items())]
     return digest_of(json.dumps(value).encode("utf-8", "surrogateescape"))[:20]
 
 
 def with_new_names(variables: Mapping[str, str], wanted: Sequence[str]) -> tuple[dict[str, str], str | None]:
-    """Replace Horovod's old variable for one operation by that for all, unless an old Horovod is asked for by its
-    version: newer ones refuse both together. Return the variables, and what was changed, in words."""
+    """Replace Horovod's old variable for one operation with that for all operations, since newer versions refuse both
+    together. Do nothing if the requirements name an old version of Horovod. Return the variables, and a text that
+    describes the change; None for no change."""
     found = dict(variables)
     if _OLD not in found or any(_is_old(each) for each in wanted):
         return found, None
@@ -163,8 +166,9 @@ def _is_old(requirement: str) -> bool:
 
 
 def _cache_source_directory(requirement: str, cache: str) -> str:
-    """Copy a directory of sources to a place in `cache` that its content decides, so that what was built of it is found
-    again. Return that place; any other requirement as it is."""
+    """Copy a directory of sources to a path in `cache` that its content determines, so that a later build finds its
+    wheels again. Return that path; any other requirement unchanged. Raise BuildError if the directory changes while it
+    is copied."""
     if not os.path.isdir(requirement):
         return requirement
     digest = _content_digest(requirement)
@@ -179,7 +183,7 @@ def _cache_source_directory(requirement: str, cache: str) -> str:
         try:
             os.rename(part, os.path.dirname(place))
         except OSError:
-            shutil.rmtree(part, ignore_errors=True)  # another build has put it there meanwhile
+            shutil.rmtree(part, ignore_errors=True)  # another build has created it meanwhile
     return place
 
 
@@ -196,8 +200,8 @@ def _content_digest(root: str) -> str:
 
 
 def requirement_name(requirement: str) -> str | None:
-    """Return the name of the package that uv is to build from source; None for a path, a URL or an option, for which it
-    needs none."""
+    """Return the name of the package that uv must build from source; None for a path, a URL or an option, for which uv
+    needs no name."""
     if requirement.startswith(("/", "-")) or "://" in requirement.split(" @ ")[0]:
         return None
     found = _REQUIREMENT.match(requirement)
@@ -205,11 +209,12 @@ def requirement_name(requirement: str) -> str | None:
 
 
 def index_lines(work: Build) -> list[str]:
-    """Return the options that say where the pip part has its packages from."""
+    """Return the options that name the sources of packages for the pip part."""
     path = input_path(work, "requirements.txt")
     return index_options(["-r " + path]) if os.path.exists(path) else []
 
 
 def _masked_line(work: Build, line: str) -> str:
-    """Return the beginning of a line without secrets. It is cut last: a part of a secret might not be known as one."""
+    """Return the beginning of a line without secrets. The line is cut last, since a part of a secret might not be
+    recognised."""
     return work.mask(line.strip())[:_SHOWN]

@@ -1,8 +1,8 @@
-"""Users and passwords in git's addresses, `git+https://user:password@host/path`, kept out of command lines.
+"""Users and passwords in git's addresses, `git+https://user:password@host/path`, which are kept out of command lines.
 
-pip and uv start git with the address as it stands, and git starts others with it: everybody on the machine can read
-that. So requirements files are handed on without them, and git is told by variables to ask a helper, a line of shell
-that prints two other variables. The credentials are in the environment of these processes alone.
+pip and uv start git with the address unchanged, and git passes it to other programs: every user of the machine can read
+that. So pip and uv receive requirements files without credentials. Variables configure git to call a helper, a line of
+shell that prints two other variables. The credentials are only in the environment of these processes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _OTHER_LOGIN = re.compile(
     r"(?:[^\s/?#:]*:[^\s/?#]*|[^\s/?#:]{20,})@([^\s/?#@]*)",
     re.IGNORECASE | re.ASCII,
 )
-"""Passwords outside of git over HTTP; also a name that is too long for a user's. Of ssh://… without git+, uv makes a
-path for git."""
+"""Pattern of passwords outside of git over HTTP, and of a name that is too long for a user's name. uv turns ssh://…
+without git+ into a path for git."""
 
 _INCLUDES = re.compile(r"^-(?:.*\s-)?(?:[rc]|-req\w*|-const\w*)(?![\w-])|^-(?:.*\s-)?[rc]['\"]")
 _UNREADABLE = re.compile(r"^['\"]|^file:|\s-")
@@ -55,7 +55,7 @@ _BARE_PASSWORD = re.compile(
     r"(?<![\w+.-])((https?://)(?:[^\s/?#:\"']+:[^\s/?#\"']*|:[^\s/?#\"']+|[^\s/?#:\"']{20,})@([^\s\"'#@?]+\.git))(?![\w.-])",
     re.IGNORECASE | re.ASCII,
 )
-"""An address with a password that uv takes for a git repository's by its end alone."""
+"""Pattern of an address with a password that uv takes for a git repository's only because of its end."""
 
 _HELPER = (
     '!f() { if test "$1" = get; then '
@@ -64,7 +64,7 @@ _HELPER = (
 
 
 class Login(NamedTuple):
-    """The user and password for one repository; without a password it is a hint for git's own helpers."""
+    """The user and password for one repository. Without a password it is a hint for git's own helpers."""
 
     host: str
     path: str
@@ -77,7 +77,8 @@ def has_login(line: str) -> bool:
 
 
 def _is_git_address(address: re.Match[str]) -> bool:
-    """uv takes an address without git+ for git's, too, if the last part of its path ends in .git."""
+    """Return whether an address is that of a git repository. uv also accepts an address without git+ as one if the last
+    part of its path ends in .git."""
     if address[1][:4].lower() == "git+":
         return True
     path = address[5].lower().replace("\\", "/").replace("%2e", ".")
@@ -85,8 +86,8 @@ def _is_git_address(address: re.Match[str]) -> bool:
 
 
 def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
-    """BuildError for a file that describes a project, with the address of a git repository that holds a password and is
-    in none of the lines `but`: whoever builds what it describes puts it into command lines."""
+    """Raise BuildError if a file that describes a project contains the address of a git repository with a password,
+    unless one of the lines `but` contains it: a program that builds the project puts the address into command lines."""
     text = text_of(path)
     if path.endswith(".toml"):
         text += "\n" + "\n".join(toml_text_lines(path))
@@ -100,7 +101,8 @@ def refuse_passwords(path: str, but: Iterable[str] = ()) -> None:
 
 
 def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = ()) -> None:
-    """Do the same for the files that describe these source trees, and those that they take packages from."""
+    """Raise BuildError, as `refuse_passwords` does, for the files that describe these source trees and the trees that
+    they take packages from."""
     known = list(but)
     for directory in reachable_trees(directories):
         for path in description_files(directory):
@@ -108,8 +110,8 @@ def refuse_passwords_of_trees(directories: Iterable[str], but: Iterable[str] = (
 
 
 class GitLogins:
-    """The logins of git in the requirements files that one program is given. `environ` holds the variables that stand
-    in the files; `strip` takes out of each line what else must not be in it."""
+    """The logins of git in the requirements files for one program. `environ` holds the variables that the files use.
+    `strip` removes other secret parts from each line."""
 
     def __init__(self, environ: Mapping[str, str], strip: Callable[[str], str] = str) -> None:
         self._environ = environ
@@ -117,9 +119,9 @@ class GitLogins:
         self._found: dict[Login, None] = {}
 
     def strip_file(self, path: str, directory: str, depth: int = 0) -> str:
-        """Return the path of the requirements file; or of a copy in `directory`, for nobody else to read, if it or a
-        file that it includes holds credentials, or a relative path of a package, which uv would follow from where it is
-        started. NotFound, UsageError; OSError of the copy."""
+        """Return the path of the requirements file, or of a private copy in `directory`. A copy is made if the file, or
+        one that it includes, contains credentials, or a relative path of a package, which uv would resolve from its
+        working directory. Raise NotFound or UsageError; OSError if the copy cannot be written."""
         lines = []
         copied = False
         for said in lines_of(path):
@@ -136,8 +138,8 @@ class GitLogins:
         return copy
 
     def strip_line(self, line: str) -> str:
-        """Return a requirement without its login, which is kept for `variables`. UsageError for a login that git could
-        not be given by variables."""
+        """Return a requirement without its login, which is kept for `variables`. Raise UsageError for a login that
+        variables cannot pass to git."""
         if "://" not in line and "${" not in line:
             return line
         full = self._with_variables(line)
@@ -150,8 +152,9 @@ class GitLogins:
         return _LOGIN.sub(self._take_login, full) if has_login(full) else line
 
     def variables(self) -> dict[str, str]:
-        """The variables for whoever is given the stripped lines. The user's own settings of git hold beside them; for
-        a repository with credentials of its own these are the only ones, and for others of its host the last resort."""
+        """Return the variables for a program that receives the stripped lines. The user's own settings of git stay in
+        force. For a repository with credentials of its own only these are used; for others of its host they are the
+        last resort."""
         if not self._found:
             return {}
         said: list[tuple[str, str]] = []
@@ -181,8 +184,8 @@ class GitLogins:
         return {**found, "GIT_CONFIG_COUNT": str(first + len(said))}
 
     def _to_absolute(self, line: str, base: str) -> str:
-        """Return a line with absolute paths, so that it means the same from any directory. UsageError for a line that
-        includes a file in a way that pip follows, and this module does not."""
+        """Return a line with absolute paths, so that it has the same meaning in any directory. Raise UsageError for a
+        line that includes a file in a way that pip follows, and this module does not."""
         include = parse_include(line)
         if _INCLUDES.search(line) and (include is None or _UNREADABLE.search(include[1])):
             hint = "use one option per line, and a plain path: -r FILE"
@@ -215,7 +218,7 @@ class GitLogins:
         if any(ord(each) < 32 for each in user + (password or "")):
             raise UsageError("a user or password of git contains a control character", f"{start}***@{host}{path}")
         place = path.rpartition("@")[0] if "@" in path else path
-        masked = MASK in (user, password)  # of a lock, which holds none: git's own helpers may know it
+        masked = MASK in (user, password)  # from a lock, which holds no secrets: git's own helpers may know it
         if (user or password) and not masked:
             self._found.setdefault(Login(f"{scheme.lower()}://{host}", place, user, password))
         return start + host + path

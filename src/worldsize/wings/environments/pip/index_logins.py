@@ -1,7 +1,8 @@
-"""Users and passwords in the addresses of package indexes, kept out of the command lines of pip and uv.
+"""Users and passwords in the addresses of package indexes, which are kept out of the command lines of pip and uv.
 
-pip starts another pip to build a source distribution, and tells it the addresses as words: everybody on the machine can
-read them. So pip is given addresses without, and finds the rest in a file of netrc's form that it is told of.
+pip starts another pip to build a source distribution, and passes the addresses as arguments, which every user of the
+machine can read. So pip receives addresses without logins, and finds the logins in a file in netrc format that a
+variable names.
 """
 
 from __future__ import annotations
@@ -26,29 +27,30 @@ _VARIABLES = {
     "find-links": "PIP_FIND_LINKS",
     "proxy": "PIP_PROXY",
 }
-"""Settings of pip's, and the variable for each; index-url and pypi-url are one option."""
+"""Settings of pip, and the variable for each. index-url and pypi-url are one option."""
 
 _SETTING = re.compile(r"(global|wheel)\.([a-z-]+)=(.+)")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 
 class IndexLogins:
-    """The logins in all that one pip is given."""
+    """The logins in everything that one pip receives."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, str]] = {}
         self._servers: dict[str, set[str]] = {}
 
     def strip_line(self, line: str) -> str:
-        """Return a line of a requirements file without its login, which is kept for `environ`. UsageError for two
+        """Return a line of a requirements file without its login, which is kept for `environ`. Raise UsageError for two
         logins at one host, which netrc cannot hold."""
         self._note_servers(line)
         return _LOGIN.sub(self._take_login, line) if line.lstrip().startswith("-") else line
 
     def environ(self, environ: Mapping[str, str], directory: str, configured: str) -> dict[str, str]:
-        """Return the environment of pip, once all lines are stripped: without logins in its variables, and with the
-        file, in `directory`, with what the user's own holds behind it. `configured`: what `pip config list` prints of
-        its files. OSError; UsageError for what pip would show, or send to another server."""
+        """Return the environment of pip, after all lines are stripped. It has no logins in its variables, and names a
+        netrc file in `directory`, which ends with the contents of the user's own netrc. `configured` is the output of
+        `pip config list` for its files. Raise OSError; UsageError for a login that pip would show, or send to another
+        server."""
         settings = {name: _setting_of(name) for name, text in environ.items() if text}
         of_variables = {_VARIABLES[each]: environ[name] for name, each in settings.items() if each in _VARIABLES}
         of_files = _parse_settings(configured)
@@ -77,8 +79,8 @@ class IndexLogins:
             self._servers.setdefault(_host(f"{scheme}://{server}"), set()).add(f"{scheme} {server}")
 
     def _refuse_shared_hosts(self) -> None:
-        """UsageError for a login at a host with two servers: netrc knows hosts, and no ports, so that the other server
-        would be sent what is not meant for it."""
+        """Raise UsageError for a login at a host with two servers. netrc distinguishes hosts but not ports, so that the
+        other server would receive a login that is not meant for it."""
         for host in self._found:
             if len(self._servers.get(host, ())) > 1:
                 what = f"two servers at one host, {host}, and one of them with a login: pip would send it to both"
@@ -96,8 +98,8 @@ class IndexLogins:
 
 
 def _parse_settings(text: str) -> dict[str, str]:
-    """Return the settings in pip's files that say where packages are, by pip's variables: those for `wheel` go first. A
-    line that is no setting as pip prints it is left out."""
+    """Return the settings in pip's files that name the sources of packages, by pip's variables. Settings for `wheel`
+    have precedence. Lines that are not settings in pip's output format are ignored."""
     found: dict[str, str] = {}
     for section in ("global", "wheel"):
         for line in map(_SETTING.fullmatch, text.splitlines()):
@@ -108,13 +110,14 @@ def _parse_settings(text: str) -> dict[str, str]:
 
 
 def _setting_of(variable: str) -> str:
-    """Return the setting that a variable is for, "" for none; pip takes PIP_Index-Url for PIP_INDEX_URL."""
+    """Return the setting that a variable is for; "" for none. pip accepts PIP_Index-Url for PIP_INDEX_URL."""
     return variable[4:].lower().replace("_", "-") if variable.startswith("PIP_") else ""
 
 
 def _proxy_variables(of_files: str, own: str) -> dict[str, str]:
-    """pip tells the other pip its proxy as a word, unless it has it from the variables that all programs go by.
-    UsageError for one in its configuration, which no variable replaces."""
+    """Return the variables that configure pip's proxy. pip passes its proxy to the other pip as an argument, unless the
+    proxy comes from the variables that all programs use. Raise UsageError for a proxy with a password in pip's
+    configuration, which no variable replaces."""
     if "@" in of_files and not own:
         hint = "remove it there, and export HTTPS_PROXY=…"
         what = "the proxy in pip's configuration has a password, which every user could read"

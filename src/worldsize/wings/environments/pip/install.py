@@ -1,4 +1,5 @@
-"""The pip part of an environment: installed after conda's, never against it, and written down with hashes."""
+"""The pip part of an environment. It is installed after conda's part, never changes that part, and is recorded with
+hashes."""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ from worldsize.wings.environments.workspace.builder import Build
 
 _OPTION = re.compile(r"(-i|-f|--index-url|--extra-index-url|--find-links|--no-index|--pre|--no-binary|--only-binary)\b")
 _PLANNED_CHANGE = re.compile(r"^ ([+-]) ([^\s=]+)(?:==(\S+)(?: \(from (.+)\))?| @ (\S+))$", re.MULTILINE)
-"""As uv says it: NAME==VERSION, with an address behind it or, for what it has not looked into yet, in its place."""
+"""Pattern of a planned change in uv's output: NAME==VERSION, followed by an address or, for a package that uv has not
+examined yet, replaced by one."""
 
 
 def requirements_of(spec: EnvironmentSpec, work: Build, uv: Uv) -> list[str]:
-    """Return the lines of a requirements file for all that the spec wants of pip; those of a project by its uv.lock, or
-    else by its pyproject.toml. The project itself is not installed: a run's code is its snapshot."""
+    """Return the lines of a requirements file for everything that the spec wants of pip. The requirements of a project
+    come from its uv.lock, or else from its pyproject.toml. The project itself is not installed, since a run's code is
+    its snapshot."""
     lines = list(spec.pip)
     if spec.file and is_project(spec.file):
         directory = os.path.dirname(spec.file)
@@ -54,7 +57,7 @@ def _export_requirements(uv: Uv, directory: str) -> list[str]:
 
 
 def install_lines(work: Build, uv: Uv, lines: Sequence[str], before: Sequence[InstalledDistribution]) -> None:
-    """Install the lines, so that the distributions `before` stay as they are. BuildError where both cannot be."""
+    """Install the lines, without changes to the distributions `before`. Raise BuildError if that is not possible."""
     rest, options = _separate_projects(work, lines)
     if before:
         options += ["--constraints", write_input(work, "constraints.txt", pins(before))]
@@ -70,15 +73,16 @@ def _separate_projects(work: Build, lines: Sequence[str]) -> tuple[str, list[str
 
 
 def _write_overrides(work: Build, projects: Iterable[str]) -> list[str]:
-    """Write the requirements of projects whose git addresses hold a user or password to a file of overrides, from which
-    these are stripped later. Return uv's options for it: uv then takes the addresses without them."""
+    """Write the projects' requirements whose git addresses hold a user or password to a file of overrides. The
+    credentials are stripped from that file later. Return uv's options for it, so that uv uses the addresses without
+    credentials."""
     lines = [line for path in projects for line in git_requirements(path) if has_login(line)]
     return ["--overrides", write_input(work, "overrides.txt", lines)] if lines else []
 
 
 def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
-    """uv's options to build source trees anew: else it takes what it built of them before, though they have changed.
-    None offline, where uv refuses such options."""
+    """Return uv's options to rebuild source trees. Otherwise uv uses what it built of them before, even if they have
+    changed. Empty in offline mode, in which uv refuses such options."""
     if uv.offline:
         return []
     names = [project_name(directory) for directory in local_directories(lines)]
@@ -87,7 +91,8 @@ def _refresh_options(lines: Iterable[str], uv: Uv) -> list[str]:
 
 
 def _is_included_project(line: str) -> bool:
-    """Return a pyproject.toml: on uv's command line it is one, and in a requirements file it is not."""
+    """Return whether the line includes a project. uv accepts a pyproject.toml as a project on its command line, but not
+    in a requirements file."""
     include = parse_include(line)
     return include is not None and is_project(include[1])
 
@@ -95,8 +100,8 @@ def _is_included_project(line: str) -> bool:
 def install_layer(
     work: Build, uv: Uv, lines: Sequence[str], base_python: str, base: Sequence[InstalledDistribution]
 ) -> None:
-    """Install what an existing environment lacks into a virtual environment on top of it. BuildError where the lines
-    want another version of what it has."""
+    """Install the packages that an existing environment lacks into a virtual environment on top of it. Raise BuildError
+    if the lines want another version of a package that it has."""
     constraints = write_input(work, "constraints.txt", pins(base))
     wanted, options = _separate_projects(work, lines)
     words = ["pip", "install", "--python", base_python, "--dry-run", "--constraints", constraints]
@@ -116,7 +121,7 @@ def pins(found: Iterable[InstalledDistribution]) -> list[str]:
 
 
 def write_input(work: Build, name: str, lines: Iterable[str]) -> str:
-    """Write a file for uv into the prefix, for nobody else to read; it stays until `remove_inputs`. Return its path."""
+    """Write a private file for uv into the prefix; it stays until `remove_inputs`. Return its path."""
     path = input_path(work, name)
     make_directories(os.path.dirname(path))
     write_lines(path, lines)
@@ -128,7 +133,7 @@ def input_path(work: Build, name: str) -> str:
 
 
 def remove_inputs(work: Build) -> None:
-    """Remove what `write_input` has written. OSError."""
+    """Remove the files that `write_input` has written. Raise OSError."""
     import shutil
 
     directory = work.inputs
@@ -139,7 +144,8 @@ def remove_inputs(work: Build) -> None:
 
 
 def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) -> list[InstalledDistribution]:
-    """What pip installed: the distributions that were not there `before`, or were there in another version."""
+    """Return the distributions that pip installed: those that were not in `before`, or were there in another
+    version."""
     known = {(each.path, each.version) for each in before}
     return [each for each in installed_distributions(prefix) if (each.path, each.version) not in known]
 
@@ -147,8 +153,9 @@ def added_distributions(prefix: str, before: Sequence[InstalledDistribution]) ->
 def make_lock_rows(
     work: Build, uv: Uv, found: Sequence[InstalledDistribution], options: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows of a lock: name, version, the digest of what was installed, where it is from, and the hashes of
-    the files that the index has for it; no hashes where the index does not answer, or for what came from elsewhere."""
+    """Return the rows of a lock: name, version, the digest of the installed files, the origin, and the hashes of the
+    files that the index has for it. There are no hashes if the index does not answer, or for packages that came from
+    elsewhere."""
     wanted = [each for each in found if each.url is None]
     hashes: Mapping[str, list[str]] = {}
     if wanted:
@@ -172,7 +179,8 @@ def make_lock_rows(
 
 
 def _parse_hashes(text: str) -> dict[str, list[str]]:
-    """Return the hashes in a pylock.toml, by package: of every file that the index has for it in its version."""
+    """Return the hashes in a pylock.toml, by package: those of every file that the index has for the package in its
+    version."""
     found = {}
     for package in locked_packages(text):
         files = [*package.get("wheels", ()), *([package["sdist"]] if "sdist" in package else ())]
@@ -182,7 +190,8 @@ def _parse_hashes(text: str) -> dict[str, list[str]]:
 
 
 def install_locked(work: Build, uv: Uv, lock: Mapping[str, Any]) -> None:
-    """Install exactly the packages of a lock; those with hashes only where they fit. BuildError."""
+    """Install exactly the packages of a lock. Packages with hashes are installed only if the hashes match. Raise
+    BuildError."""
     rows = [row for row in lock["pip"] if not row.get("built")]
     if not rows:
         return
@@ -197,7 +206,7 @@ def _pin(row: Mapping[str, Any]) -> str:
 
 
 def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDistribution]) -> list[dict[str, Any]]:
-    """Return the lock's rows, with the digests of what is installed now. BuildError where packages or sources
+    """Return the lock's rows, with the digests of what is installed now. Raise BuildError if packages or sources
     differ."""
     rows = {normalized_name(row["name"]): row for row in lock["pip"] if not row.get("built")}
     here = {normalized_name(each.name): each for each in found}
@@ -207,7 +216,7 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
         raise BuildError(f"different from the lock: {', '.join(sorted(set(wrong)))}", None, "was the index changed?")
     for name, row in rows.items():
         url = row.get("url") or ""
-        exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # what is built of others may differ
+        exact = local_directories([url]) or re.search(r"\.whl(?:[?#].*)?$", url)  # builds of other sources may differ
         if exact and row["digest"] not in (None, here[name].digest):
             what = f"{row['name']} differs from the lock: the sources have changed since, in {url}"
             raise BuildError(what, None, "restore it, or lock again: worldsize env lock")
@@ -215,5 +224,5 @@ def with_installed_digests(lock: Mapping[str, Any], found: Sequence[InstalledDis
 
 
 def index_options(lines: Iterable[str]) -> list[str]:
-    """Return the lines that say where packages are, those of included files too."""
+    """Return the lines that name the sources of packages, including those of included files."""
     return list(dict.fromkeys(filter(_OPTION.match, list_lines(lines, ("-r",)))))

@@ -1,4 +1,5 @@
-"""The lines of a requirements file, as pip and uv both take them. What they take for different lines is refused."""
+"""The lines of a requirements file, in the form that pip and uv both read. Text that they would split into different
+lines is refused."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""Longer marks before those that they begin with."""
+"""Byte order marks and their encodings. Longer marks come before the marks that they begin with."""
 
 
 def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), depth: int = 0) -> Iterator[str]:
-    """Yield each line without its comment; after a line that includes another list, by one of these `kinds` of options,
-    the lines of that list, with absolute paths. NotFound, UsageError as `require_list` and `lines_of`."""
+    """Yield each line without its comment. After a line that includes another list, by one of these `kinds` of options,
+    yield the lines of that list, with absolute paths. Raise NotFound or UsageError as `require_list` and `lines_of` do.
+    """
     for text in filter(None, map(without_comment, lines)):
         yield text
         include = parse_include(text)
@@ -45,7 +47,8 @@ def list_lines(lines: Iterable[str], kinds: Collection[str] = ("-r", "-c"), dept
 
 
 def require_list(path: str, depth: int) -> None:
-    """UsageError for the address of a list, and for one at the end of so many that include the next."""
+    """Raise UsageError if the path of a list is a remote address, or if too many lists include each other, as they do
+    in a loop."""
     if is_remote(path):
         hint = "download it: its content decides what is built"
         raise UsageError(f"requirements are not read from an address: {mask_text(path)}", None, hint)
@@ -54,14 +57,15 @@ def require_list(path: str, depth: int) -> None:
 
 
 def parse_include(line: str) -> tuple[str, str] | None:
-    """For a line that includes another file, "-r" or "-c" and the file; None for other lines."""
+    """Return "-r" or "-c" and the file for a line that includes another file; None for other lines."""
     found = _INCLUDE.fullmatch(line)
     return ("-c" if found[1] in ("-c", "--constraint") else "-r", found[2]) if found else None
 
 
 def lines_of(path: str) -> list[str]:
-    """What a file says, line by line: those that end in a backslash go on, comments are left out. NotFound; UsageError,
-    with the file and the line, for what pip would read otherwise than uv."""
+    """Return the lines of a requirements file, without comments and empty lines. A line that ends in a backslash is
+    joined with the next one. Raise NotFound; UsageError, with the file and the line, for text that pip and uv read
+    differently."""
     lines = _decode(read_named_file(path), path).replace("\r\n", "\n").split("\n")
     found: list[str] = []
     goes_on = False
@@ -110,5 +114,5 @@ def _decode(data: bytes, path: str) -> str:
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Write a list for nobody else to read. OSError."""
+    """Write a list to a private file. Raise OSError."""
     write_text(path, "".join(line + "\n" for line in lines), private=True)

@@ -1,4 +1,4 @@
-"""What requirements and projects take from this machine: files, source trees, variables; and from git."""
+"""The inputs that requirements and projects take from this machine (files, source trees, variables) and from git."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _OTHER_LISTS = (".toml", ".lock", ".yml", ".yaml", ".json", ".cfg")
 
 
 def local_path(line: str) -> str | None:
-    """Return the path of a requirement that is a file or a directory here; None for others. UsageError for one that
-    cannot be told from an address, or that pip and uv take for different ones."""
-    known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # which uv has its own of
+    """Return the path of a requirement that is a file or a directory on this machine; None for others. Raise UsageError
+    for a path that cannot be distinguished from an address, or that pip and uv interpret differently."""
+    known = {name: value for name, value in os.environ.items() if name != "PROJECT_ROOT"}  # uv sets its own value
     parts = split_requirement(with_variables(line, known))
     path, shown = parts.path, mask_text(line.strip())
     if path[:5].lower() == "file:":
@@ -54,8 +54,8 @@ def local_path(line: str) -> str | None:
 
 
 def referenced_variables(lines: Iterable[str]) -> set[str]:
-    """Return the names of variables that lines, the files that they include, and projects want: `${NAME}`. A line may
-    be the name of a file. What cannot be read is skipped: whoever installs it reports that."""
+    """Return the names of the variables, `${NAME}`, that lines, the files that they include, and projects refer to. A
+    line may be the name of a file. Files that cannot be read are skipped, since their installation reports that."""
     found: set[str] = set()
     for line in lines:
         included = "-r " + line if line.endswith(_PLAIN_LISTS) and not line.startswith("-") else line
@@ -71,13 +71,13 @@ def referenced_variables(lines: Iterable[str]) -> set[str]:
 
 
 def with_variables(text: str, environ: Mapping[str, str]) -> str:
-    """Replace `${NAME}` by its value, as pip and uv do; names that nobody knows stay."""
+    """Replace `${NAME}` with its value, as pip and uv do. Names without a value stay."""
     return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
 
 
 def local_directories(lines: Iterable[str]) -> list[str]:
-    """Return the source trees that the lines name, projects among them, and those of projects and files that they
-    include. UsageError, OSError."""
+    """Return the source trees that the lines name, including projects, and those of projects and files that they
+    include. Raise UsageError or OSError."""
     found: list[str] = []
     for line in list_lines(lines):
         include, path = parse_include(line), local_path(line)
@@ -90,8 +90,8 @@ def local_directories(lines: Iterable[str]) -> list[str]:
 
 
 def local_sources(directory: str) -> list[str]:
-    """Return the files and directories that a project takes packages from, beside itself: by its uv.lock, or else by
-    its pyproject.toml. OSError."""
+    """Return the files and directories, other than itself, that a project takes packages from, according to its
+    uv.lock, or else to its pyproject.toml. Raise OSError."""
     lock = os.path.join(directory, "uv.lock")
     if os.path.exists(lock):
         named = _SOURCE.findall(read_file(lock).decode("utf-8", "replace"))
@@ -101,7 +101,8 @@ def local_sources(directory: str) -> list[str]:
 
 
 def _source_paths(path: str) -> list[str]:
-    """Return the paths of [tool.uv.sources]; where it names a member of the workspace, those of all members."""
+    """Return the paths of [tool.uv.sources]. If it names a member of the workspace, include the paths of all
+    members."""
     said = _table(_read_toml(path), "tool", "uv", "sources").values()
     rows = [row for each in said for row in (each if isinstance(each, list) else [each]) if isinstance(row, dict)]
     members = workspace_directories(os.path.dirname(path)) if any(row.get("workspace") is True for row in rows) else []
@@ -109,9 +110,9 @@ def _source_paths(path: str) -> list[str]:
 
 
 def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list[str]:
-    """These source trees, and all that they take packages from: by [tool.uv.sources], by a file:// address in a file
-    that describes them, or as members of a workspace of uv's. Without `workspaces`, workspaces above them do not
-    count."""
+    """Return these source trees, and all trees that they take packages from: by [tool.uv.sources], by a file:// address
+    in a file that describes them, or as members of a uv workspace. Without `workspaces`, workspaces in directories
+    above them are ignored."""
     found: dict[str, None] = {}
     left = [os.path.abspath(each) for each in directories][::-1]
     while left:
@@ -132,8 +133,9 @@ def reachable_trees(directories: Iterable[str], workspaces: bool = True) -> list
 
 
 def workspace_directories(directory: str) -> list[str]:
-    """Return the workspace of uv's that a source tree may be in: its root, whose sources hold for all members, and
-    they. It is the nearest one above; whether it has this tree as a member, uv decides. Empty for somebody else's."""
+    """Return the uv workspace that a source tree may belong to: its root, whose sources apply to all members, and the
+    members. It is the nearest workspace in the directories above. uv decides whether the tree is a member. Empty if
+    there is none, or if another user owns it."""
     for at in directories_from(os.path.abspath(directory)):
         said = uv_table(at).get("workspace")
         if isinstance(said, dict):
@@ -152,8 +154,8 @@ def directories_from(path: str) -> Iterator[str]:
 
 
 def description_files(directory: str) -> list[str]:
-    """Return the files of a source tree that say what it wants: its pyproject.toml, those of setuptools, and the lists
-    that these name."""
+    """Return the files of a source tree that describe its requirements: its pyproject.toml, those of setuptools, and
+    the lists that these name."""
     tool = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "tool")
     dynamic = _table(tool, "setuptools", "dynamic")
     rows = [_table(dynamic, "dependencies"), *_table(dynamic, "optional-dependencies").values()]
@@ -179,7 +181,7 @@ def _lists_of_setup_cfg(text: str) -> list[str]:
 
 
 def text_of(path: str) -> str:
-    """Return the text of a file; empty where it cannot be read: whoever installs the tree reports that."""
+    """Return the text of a file; empty if it cannot be read, since the installation of the tree reports that."""
     try:
         return read_file(path).decode("utf-8", "replace")
     except OSError:
@@ -191,8 +193,8 @@ def _texts(value: Any) -> list[str]:
 
 
 def git_requirements(path: str) -> list[str]:
-    """What a pyproject.toml wants of git repositories, as lines of a requirements file: by address, or by what
-    [tool.uv.sources] has for it, if all of that is of git."""
+    """Return the requirements of a pyproject.toml that come from git repositories, as lines of a requirements file.
+    They are those with an address, and those for which [tool.uv.sources] names only git repositories."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     found = _read_toml(path)
@@ -233,13 +235,13 @@ def uv_table(directory: str) -> dict[str, Any]:
 
 
 def project_name(directory: str) -> str | None:
-    """Return the name of a project by its pyproject.toml; None where that has none."""
+    """Return the name of a project according to its pyproject.toml; None if that contains none."""
     name = _table(_read_toml(os.path.join(directory, "pyproject.toml")), "project").get("name")
     return name if isinstance(name, str) else None
 
 
 def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the table within; an empty one where there is none, or something else has its name."""
+    """Return the nested table with these names; an empty one if it is missing, or if the value is not a table."""
     for name in names:
         inner = found.get(name)
         found = inner if isinstance(inner, dict) else {}
@@ -247,7 +249,7 @@ def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def toml_text_lines(path: str) -> list[str]:
-    """Return each text of a TOML file as a line `key = "text"`, however the file spells it."""
+    """Return each text of a TOML file as a line `key = "text"`, in one form for all spellings."""
 
     def texts(value: Any, key: str) -> list[str]:
         if isinstance(value, dict):
@@ -260,7 +262,7 @@ def toml_text_lines(path: str) -> list[str]:
 
 
 def _read_toml(path: str) -> dict[str, Any]:
-    """Return the tables of a TOML file; none where it is missing, or no TOML, which uv reports."""
+    """Return the tables of a TOML file; empty if the file is missing or is not TOML, which uv reports."""
     try:
         return parse_toml(read_file(path).decode("utf-8"))
     except (OSError, ValueError):
@@ -268,7 +270,7 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML. ValueError."""
+    """Parse TOML. Raise ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

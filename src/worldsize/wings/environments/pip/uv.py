@@ -1,4 +1,4 @@
-"""uv, as a program: it makes virtual environments, and installs what pip would."""
+"""The program uv, which makes virtual environments and installs packages in place of pip."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _PROGRESS_LINE = re.compile(
 )
 _UNFIT = re.compile(r"resolved to Python (\S+), which is incompatible with the project's Python requirement: `([^`]+)`")
 _NO_LISTS = (".py", ".toml", ".cfg")
-"""Endings of files that uv also takes for a list of requirements: a script with requirements in comments, a lock."""
+"""File name endings of other formats that uv also accepts as a list of requirements: a script with requirements in
+comments, a lock."""
 
 _COMMON = ("--no-progress", "--color=never")
 _NO_SOLUTION = "No solution found"
@@ -52,8 +53,8 @@ _NO_NETWORK = ("dns error", "error sending request", "Connection refused", "netw
 
 
 def find_uv(environ: Mapping[str, str]) -> str:
-    """Find the program uv: beside the Python that runs this process, else on PATH. ConfigError, with the mend, where
-    there is none."""
+    """Return the path of the program uv, from the directory of the Python that runs this process, else from PATH. Raise
+    ConfigError, with a hint, if there is none."""
     from worldsize.agent.posix.processes import find_program
 
     beside = os.path.join(os.path.dirname(sys.executable), "uv")
@@ -66,11 +67,12 @@ def find_uv(environ: Mapping[str, str]) -> str:
 
 
 class Uv:
-    """uv for one build; `environ` is the build's, `project` the directory of a project whose settings hold.
+    """The program uv for one build. `environ` is the environment of the build. `project` is the directory of a project
+    whose settings apply.
 
-    uv takes settings, such as where packages come from, from files in its working directory and all above it, and finds
-    workspaces by files above each source tree. Without a project it is started in the root directory. BuildError for
-    such a file of somebody else's above a project or a tree that the job names.
+    uv reads settings, such as the sources of packages, from files in its working directory and all directories above
+    it, and finds workspaces by files above each source tree. Without a project it is started in the root directory.
+    Raise BuildError if another user could have written such a file above a project or a tree that the job names.
     """
 
     def __init__(self, work: Build, environ: Mapping[str, str], project: str | None = None) -> None:
@@ -94,9 +96,9 @@ class Uv:
         variables: Mapping[str, str] | None = None,
         on_line: LineCallback | None = None,
     ) -> str:
-        """Execute uv with `words`, and return its standard output. `what` tells people what is being done. `on_line`
-        gets each line of its standard error; without it, lines that tell how far uv is are reported as progress.
-        BuildError, also for a word that would show a login."""
+        """Execute uv with `words`, and return its standard output. `what` describes the step for the user. `on_line`
+        receives each line of its standard error; without it, lines on uv's progress are reported as progress. Raise
+        BuildError if uv fails, and for a word that would show a login."""
         words = tuple(split_short_options(words))
         directory = cwd or self._directory
         files = [word for word in words if word.startswith(self._work.inputs + os.sep) and os.path.isfile(word)]
@@ -123,12 +125,12 @@ class Uv:
         except BuildError as error:
             raise BuildError(error.what, error.where, self._hint(error, "--constraints" in words)) from None
         for tree in looked_at:
-            refuse_settings_above(tree, self._environ)  # somebody may have made them meanwhile
+            refuse_settings_above(tree, self._environ)  # another user may have made them meanwhile
         return said
 
     def _without_git_logins(self, words: Sequence[str], files: Sequence[str], directory: str) -> list[str]:
-        """Return the words without git's logins: in `files`, in requirements that are words, and in lists that options
-        of a build step name."""
+        """Return the words without git's logins. Logins are removed from `files`, from requirements that are words, and
+        from lists that options of a build step name."""
         given: list[str] = []
         for before, word in pairwise(("", *words)):
             option, sign, value = word.partition("=")
@@ -140,7 +142,8 @@ class Uv:
         return given
 
     def _strip_list(self, path: str, directory: str) -> str:
-        """Return a list of requirements without git's logins. BuildError for a login in a file of another format."""
+        """Return the path of a list of requirements without git's logins. Raise BuildError for a login in a file of
+        another format."""
         if is_remote(path):
             return path
         path = os.path.join(directory, path)
@@ -150,14 +153,14 @@ class Uv:
         return path
 
     def export(self, what: str, directory: str, *words: str) -> str:
-        """Return what `uv export` prints for the project in a directory. BuildError; UsageError, OSError."""
+        """Return the output of `uv export` for the project in a directory. Raise BuildError, UsageError or OSError."""
         if is_search_exposed(directory, is_workspace, self._environ) and not local_sources(directory):
             directory = write_isolated_copy(directory, os.path.join(self._work.inputs, "apart"))
         return self(what, "export", *words, "--project", directory, cwd=directory)
 
     def read_messages(self, what: str, *words: str) -> str:
-        """Execute uv, and return its messages: its standard error as it is, secrets included, which are masked in the
-        log alone."""
+        """Execute uv, and return its messages: its unchanged standard error, which may include secrets. They are masked
+        only in the log. Raise BuildError."""
         lines: list[str] = []
 
         def keep_line(line: str) -> None:
@@ -183,8 +186,8 @@ class Uv:
 
 
 def _source_trees(paths: Sequence[str]) -> list[str]:
-    """Return the source trees of requirements files, projects and directories. What is missing is skipped: uv reports
-    it. UsageError, OSError."""
+    """Return the source trees of requirements files, projects and directories. Missing paths are skipped, since uv
+    reports them. Raise UsageError or OSError."""
     found: list[str] = []
     for path in paths:
         with suppress(NotFound):
@@ -193,14 +196,15 @@ def _source_trees(paths: Sequence[str]) -> list[str]:
 
 
 def _override_lines(words: Sequence[str]) -> list[str]:
-    """Return the lines of the overrides that the words name: requirements in place of those of projects."""
+    """Return the lines of the override files that the words name. They are requirements that replace those of
+    projects."""
     named = [word for before, word in pairwise(words) if before == "--overrides"]
     return [line for path in named if os.path.isfile(path) for line in lines_of(path)]
 
 
 def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
-    """Make a virtual environment in the directory `prefix`, of an interpreter or a version. BuildError; also where
-    nobody `asked` for that Python and the project wants another one, of which uv only warns."""
+    """Make a virtual environment in the directory `prefix`, from an interpreter or a version. Raise BuildError, also if
+    the user has not `asked` for that Python and the project wants another one, for which uv only prints a warning."""
     said = uv.read_messages("creating a virtual environment", "venv", "--allow-existing", "--python", python, prefix)
     unfit = _UNFIT.search(said)
     if unfit and not asked:
@@ -209,9 +213,10 @@ def make_venv(uv: Uv, prefix: str, python: str, asked: bool = True) -> None:
 
 
 def make_layer(uv: Uv, prefix: str, upon: ExistingEnvironment) -> None:
-    """Make a virtual environment on top of another one, whose packages it sees: its own come first. BuildError.
+    """Make a virtual environment on top of another one, whose packages it sees. Its own packages have precedence. Raise
+    BuildError.
 
-    This is done by a line in a .pth file: --system-site-packages leads past a virtual environment to its base.
+    A line in a .pth file does this, since --system-site-packages leads past a virtual environment to its base.
     """
     make_venv(uv, prefix, upon.python)
     own, below = site_packages(prefix), site_packages(upon.prefix)
@@ -230,6 +235,7 @@ def install(
     what: str = "pip",
     on_line: LineCallback | None = None,
 ) -> None:
-    """Install a requirements file into a prefix, with bytecode: else each rank of many would write it. BuildError."""
+    """Install a requirements file into a prefix, with bytecode. Otherwise each of many ranks would write the bytecode.
+    Raise BuildError."""
     words = ("pip", "install", "--python", os.path.join(prefix, "bin", "python"), "--compile-bytecode")
     uv(what, *words, *options, "-r", requirements, variables=variables, on_line=on_line)

@@ -1,4 +1,5 @@
-"""Words of uv's command line, as the `options` of a build step may have them: what they name, and logins in them."""
+"""The words of uv's command line, as the `options` of a build step may contain them: the paths that they name, and
+their logins."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _INDEX_VARIABLES = {
     "--index": ("UV_INDEX", " "),
     "--find-links": ("UV_FIND_LINKS", ","),
 }
-"""The variable that says the same as an option, and the separator of several values in it."""
+"""The variable that is equivalent to an option, and the separator of several values in it."""
 
 
 def split_short_options(words: Iterable[str]) -> Iterator[str]:
@@ -46,8 +47,8 @@ def split_short_options(words: Iterable[str]) -> Iterator[str]:
 
 
 def named_paths(words: Sequence[str], directory: str) -> list[str]:
-    """Return the lists of requirements, the projects and the directories that words name, in any of uv's ways; relative
-    ones in the working directory `directory`."""
+    """Return the lists of requirements, the projects and the directories that words name, in any form that uv accepts.
+    Relative paths are resolved in the working directory `directory`."""
     found = []
     for before, word in pairwise(("", *words)):
         if before in _NOT_BUILT:
@@ -62,8 +63,8 @@ def named_paths(words: Sequence[str], directory: str) -> list[str]:
 
 
 def without_index_logins(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the words without those options of indexes that hold a login or a token, and the variables that say the
-    same as these options."""
+    """Return the words without those index options that hold a login or a token, and the variables that are equivalent
+    to the removed options."""
     kept: list[tuple[str, ...]] = []
     said: dict[str, list[str]] = {}
     left = iter(words)

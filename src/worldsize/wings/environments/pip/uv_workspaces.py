@@ -1,8 +1,9 @@
-"""What uv looks for above a project or a source tree, and where others could put it.
+"""The files that uv looks for above a project or a source tree, and the directories in which other users could create
+them.
 
-uv takes settings from the nearest directory above that has some, and what a workspace is from the nearest that says so.
-Below a directory like /tmp anybody can make such a file at any moment, so that to look whether there is one is not
-enough: uv is then started in another way, in which it does not search.
+uv reads settings from the nearest directory above that has some, and finds a workspace in the nearest directory that
+defines one. Below a directory like /tmp any user can create such a file at any moment, so that a check for its
+existence is not enough. uv is then started in another way, in which it does not search.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _LONGEST = 1 << 20
 
 
 def refuse_settings_above(directory: str, environ: Mapping[str, str]) -> None:
-    """BuildError for a file of somebody else's that uv would take settings from, above the directory by its name, or
-    above it by its real path: uv may follow either."""
+    """Raise BuildError for a file from which uv would read settings, and which another user could have written, above
+    the directory by its name, or above it by its real path: uv may follow either."""
     for path in {os.path.abspath(directory), os.path.realpath(directory)}:
         for above in directories_from(os.path.dirname(path)):
             for name in _NAMES:
@@ -47,8 +48,8 @@ def _refuse_foreign(path: str, environ: Mapping[str, str]) -> None:
 
 
 def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the files beside pyproject.toml in which uv, started there, may find requirements: its settings, and the
-    lists that its variables name."""
+    """Return the files other than pyproject.toml in which uv, started in `directory`, may find requirements: its
+    settings, and the lists that its variables name."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
     found = [os.path.join(home, "uv", "uv.toml"), "/etc/uv/uv.toml"]
     for name in _FILE_VARIABLES:
@@ -58,7 +59,8 @@ def settings_files(directory: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapping[str, str]) -> bool:
-    """Return whether a search upwards comes to a directory where others may make files before one that `ends` it."""
+    """Return whether a search upwards reaches a directory where other users may create files before it reaches a
+    directory that `ends` it."""
     start = os.path.realpath(directory)
     for at in directories_from(start):
         status = os.stat(at)
@@ -70,18 +72,18 @@ def is_search_exposed(directory: str, ends: Callable[[str], bool], environ: Mapp
 
 
 def has_settings(directory: str) -> bool:
-    """Return whether uv's search for settings ends here."""
+    """Return whether uv's search for settings ends in this directory."""
     return os.path.exists(os.path.join(directory, "uv.toml")) or bool(uv_table(directory))
 
 
 def is_workspace(directory: str) -> bool:
-    """Return whether uv's search for a workspace ends here."""
+    """Return whether uv's search for a workspace ends in this directory."""
     return isinstance(uv_table(directory).get("workspace"), dict)
 
 
 def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> bool:
-    """Return whether `--no-sources` changes nothing for these projects and trees but that no workspace is taken of what
-    others may have made."""
+    """Return whether `--no-sources` can be used for these projects and trees: its only effect is then that uv ignores
+    workspaces that other users may have created."""
     found = list(directories)
     if any(uv_table(each).get("sources") for each in found):
         return False
@@ -89,8 +91,8 @@ def may_omit_sources(directories: Iterable[str], environ: Mapping[str, str]) -> 
 
 
 def write_isolated_copy(directory: str, place: str) -> str:
-    """Copy the pyproject.toml and uv.lock of a project into the new directory `place`, below no other workspace. Return
-    the copy's directory. UsageError, OSError."""
+    """Copy the pyproject.toml and uv.lock of a project into the new directory `place`, which is below no other
+    workspace. Return the copy's directory. Raise UsageError or OSError."""
     copy = os.path.join(place, "project")
     os.makedirs(copy, 0o700)
     write_bytes(os.path.join(place, "pyproject.toml"), b"[tool.uv.workspace]\nexclude = ['project']\n", private=True)

@@ -1,4 +1,5 @@
-"""Make wheels of a list of requirements and all that they need, on this machine, by the job's own Python."""
+"""The creation of wheels for a list of requirements and their dependencies, on this machine, with the job's own
+Python."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from worldsize.wings.environments.pip.requirements import local_directories, tex
 
 _LOGIN = re.compile(r"://[^\s/?#]+@")
 _MAX_MESSAGE_LENGTH = 600
-# Python imports modules from its working directory: no process here is started in the user's, which may be another's.
+# Python imports modules from its working directory, so no process is started in the user's, which may be foreign.
 _TAGS_PROGRAM = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
 
 
@@ -35,7 +36,7 @@ def make_wheels(
     """Return a directory with the wheels, made once for these requirements, the lists that they include, and this
     Python. `secrets` are masked in all messages.
 
-    UsageError where pip refuses, or there is no pip. What the package index has later does not change the wheels.
+    Raise UsageError if pip fails, or if there is no pip. Later changes of the package index do not change the wheels.
     """
     key = hashlib.sha256(
         repr((list(requirements), list(list_lines(requirements)), _tags(python, environ))).encode()
@@ -83,7 +84,8 @@ def _run_pip(
 
 
 def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the job's own pip; else worldsize's, for the job's Python. UsageError where there is none."""
+    """Return the command of the job's own pip, else that of worldsize's pip, applied to the job's Python. Raise
+    UsageError if there is none."""
     if _is_runnable([python, "-m", "pip", "--version"], environ):
         return [python, "-m", "pip"]
     if _is_runnable([sys.executable, "-m", "pip", "--version"], environ):
@@ -93,8 +95,8 @@ def _pip_command(python: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
-    """Return the settings of pip's own files, whatever its variables make it print; "" from a pip that does not print
-    them. UsageError where such a pip has a file with a login, which it would show."""
+    """Return the settings in pip's own files, independent of its variables; "" from a pip that does not print them.
+    Raise UsageError if such a pip has a file with a login, which it would show."""
     kept = {name: value for name, value in environ.items() if name == "PIP_CONFIG_FILE" or not name.startswith("PIP_")}
     asked = {**kept, "PIP_QUIET": "0", "PIP_USER": "0"}
     done = subprocess.run([*pip, "config", "list"], env=asked, capture_output=True, text=True, check=False, cwd=os.sep)
@@ -108,7 +110,7 @@ def _read_configuration(pip: list[str], environ: Mapping[str, str]) -> str:
 
 
 def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str]:
-    """Where pip may have settings."""
+    """Return the paths of the files in which pip may have settings."""
     home = user_home(environ)
     own = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     shared = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
@@ -124,7 +126,7 @@ def _configuration_files(pip: list[str], environ: Mapping[str, str]) -> list[str
 
 
 def _is_runnable(argv: list[str], environ: Mapping[str, str]) -> bool:
-    """Return whether the command can be executed, and succeeds."""
+    """Return whether the command can be executed and succeeds."""
     try:
         nothing = subprocess.DEVNULL
         return subprocess.call(argv, env=environ, stdout=nothing, stderr=nothing, cwd=os.sep) == 0

@@ -1,4 +1,4 @@
-"""An environment is built once, in its final place, and counts only once it is whole."""
+"""The build of an environment: once, in its final place, which is valid only when it is complete."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ STEPS_DIRECTORY = "worldsize"
 """The directory in a prefix where build steps are executed."""
 
 ProgressCallback = Callable[[str], None]
-"""Is told what is being done, in a few words; called often."""
+"""Function that receives a short description of the current work. It is called often."""
 
 
 class Build:
-    """A build in progress, as the functions that do its parts see it.
+    """A build in progress, as passed to the functions that execute its parts.
 
-    prefix    where it is built: a directory that exists, and was empty
-    log_path  a file for what the tools print, opened to append
-    inherit   descriptors that each program which is started has to be given: they hold the lock, if there is one
+    prefix    the directory of the build, which exists and was empty
+    log_path  a file for the output of the tools, opened to append
+    inherit   descriptors that each program of the build must inherit: they hold the lock, if there is one
     secrets   texts that are neither shown nor logged
-    left      what whoever finds the build abandoned has to know, written into the lock's note with all progress
+    left      data for the next builder if this build is abandoned, written into the lock's note with all progress
     """
 
     secrets: Sequence[str] = ()
@@ -54,37 +54,39 @@ class Build:
 
     @property
     def inputs(self) -> str:
-        """The directory for files that uv is given, which may hold passwords of indexes: removed once all is built."""
+        """The directory for uv's input files, which may hold passwords of indexes. It is removed when the build is
+        complete."""
         return os.path.join(self.prefix, STEPS_DIRECTORY, "inputs")
 
     def report_progress(self, what: str) -> None:
-        """Tell this process's user, and those who wait for the build, what is being done, without secrets."""
+        """Report the current work, without secrets, to the user of this process and to other processes that wait for
+        the build."""
         masked = self.mask(what)
         if self._lock:
             self._lock.note(masked, **self.left)
         self._tell(masked)
 
     def report_step(self, what: str) -> None:
-        """Tell them, and the log."""
+        """Report the current work, and write it to the log."""
         self.report_progress(what)
         with open(self.log_path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("==> {} {}\n".format(time.strftime("%H:%M:%S", time.gmtime()), self.mask(what)))
 
     def notice(self, text: str, id: str = "") -> None:
-        """Report a step, as a store of downloads calls it."""
+        """Report a step; the interface that a store of downloads calls."""
         self.report_step(text)
 
     def transfer(self, what: str, done: int, total: int) -> None:
-        """Report how much of a download is done, as a store of downloads calls it."""
+        """Report the progress of a download; the interface that a store of downloads calls."""
         self.report_progress("{}: {}{}".format(what, bytes_text(done), f" of {bytes_text(total)}" if total else ""))
 
     def mask(self, text: str) -> str:
-        """Return the text without what looks like a secret, and without this build's `secrets`."""
+        """Return the text without parts that look like a secret, and without this build's `secrets`."""
         return mask_text(str(mask_values(text, self.secrets)))
 
 
 EnvironmentMaker = Callable[[Build], dict[str, Any]]
-"""Makes an environment in `Build.prefix` and returns its description."""
+"""Function that makes an environment in `Build.prefix` and returns its description."""
 
 
 def ensure_built(
@@ -93,10 +95,12 @@ def ensure_built(
     tell: ProgressCallback,
     on_abandoned: Callable[[dict[str, Any]], None] | None = None,
 ) -> bool:
-    """Make sure that the environment is in `prefix`; return whether this process built it.
-    However many ask for it at the same time, on however many machines that share the directory, one builds and the
-    others wait. One that is killed leaves nothing that counts: the next begins anew, after `on_abandoned` was told what
-    the last builder noted. Raises BuildError, StorageError, and what `make` raises; nothing is left then but the log.
+    """Build the environment in `prefix` unless it exists. Return whether this process built it.
+
+    If several processes request it at the same time, also on several machines that share the directory, one builds and
+    the others wait. A builder that is killed leaves nothing valid: the next one starts from the beginning, after a call
+    of `on_abandoned` with the last builder's note. Raise BuildError, StorageError, and the errors of `make`; only the
+    log remains then.
     """
     require_reliable_directory(os.path.dirname(prefix))
     if is_ready(prefix):
@@ -121,8 +125,8 @@ def ensure_built(
 
 
 def remove_if_idle(prefix: str) -> bool:
-    """Remove the environment, its log and its lock; False, and nothing is removed, where somebody builds it now.
-    StorageError."""
+    """Remove the environment, its log and its lock, and return True. Return False, and remove nothing, if another
+    process is building it. Raise StorageError."""
     lock = acquire(lock_path(prefix))
     if lock is None:
         return False
@@ -139,8 +143,8 @@ def remove_if_idle(prefix: str) -> bool:
 
 
 def _begin_build(prefix: str, lock: FileLock, on_abandoned: Callable[[dict[str, Any]], None] | None) -> None:
-    """Remove what an earlier builder left, whose note `on_abandoned` is told, and make the directory and an empty
-    log."""
+    """Remove the files of an earlier builder, after a call of `on_abandoned` with its note. Create the directory and an
+    empty log."""
     note = read_note(lock_path(prefix))
     if note and on_abandoned is not None:
         on_abandoned(note)
@@ -161,8 +165,8 @@ def _make_environment(prefix: str, make: EnvironmentMaker, work: Build) -> None:
 def replaced_signal_handlers(
     numbers: Iterable[int], handler: Callable[[int, object], None], replaces: Callable[[Any], bool]
 ) -> Iterator[None]:
-    """Inside, `handler` is called for each of the signals for whose own handler `replaces` is true; for none outside of
-    the main thread, where Python has no handlers."""
+    """Replace the handler of each of the signals for whose present handler `replaces` is true, within the context. Do
+    nothing outside of the main thread, where Python has no handlers."""
     former: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
@@ -176,8 +180,9 @@ def replaced_signal_handlers(
 
 
 def _exit(number: int, frame: object) -> None:
-    """End a build as Ctrl-C does, on TERM and on the HUP of a terminal that closes: with all programs that it has
-    started, which have sessions of their own, and without half of an environment. Handlers of others stay."""
+    """Raise SystemExit on TERM, and on the HUP of a terminal that closes, so that the build ends as with Ctrl-C. All
+    programs that it has started, which have sessions of their own, are stopped, and no incomplete environment remains.
+    Handlers of other code are not replaced."""
     raise SystemExit(128 + number)
 
 
@@ -186,7 +191,7 @@ def _is_default(handler: Any) -> bool:
 
 
 def _wait_message(note: dict[str, Any]) -> str:
-    """What those who wait for another builder are told, by its note."""
+    """Return the message for processes that wait for another builder, from its note."""
     if not note:
         return "waiting for its builder"
     return f"waiting for process {note.get('pid')} on {note.get('host')}: {note.get('step')}"

@@ -1,9 +1,9 @@
-"""Built environments on disk: one directory each, which counts once its description stands in it.
+"""Built environments on disk. Each is one directory, which is valid once it contains its description.
 
 torch-0123456789abcdef/                             built in its final place: conda packages hold their path
 torch-0123456789abcdef/worldsize-environment.json   written last, by a rename
-torch-0123456789abcdef.lock, .log                   its builder; what the tools said
-.trash-…                                            what is being removed
+torch-0123456789abcdef.lock, .log                   its builder; the output of the tools
+.trash-…                                            a directory that is being removed
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LONGEST = 40
 
 
 class PrefixEntry(NamedTuple):
-    """An environment in `envs_dir`. `state`: "ready", "building", or "broken" (half of one that nobody builds);
-    `description` is that of a ready one; `note` the builder's."""
+    """An environment in `envs_dir`. `state` is "ready", "building", or "broken" (incomplete, and no process is building
+    it). `description` is that of a ready one, `note` is the builder's."""
 
     path: str
     state: str
@@ -52,19 +52,19 @@ class PrefixEntry(NamedTuple):
 
 
 def prefix_path(envs_dir: str, label: str, fingerprint: str) -> str:
-    """Return the path for the environment of this fingerprint, and for no other."""
+    """Return the path for the environment of this fingerprint, which no other environment uses."""
     fit = re.sub(_UNFIT, "-", label).strip("-.")[:_LONGEST] or "env"
     return os.path.join(envs_dir, f"{fit}-{fingerprint[:16]}")
 
 
 def find_prefix(directory: str, recipe: Recipe) -> str:
-    """Find the prefix of a recipe's fingerprint, whatever it was called when it was built; for a lock, also the prefix
-    that the lock was made from. Where there is none, the path to build it at."""
+    """Return the prefix of a recipe's fingerprint, under any name that it had when it was built. For a lock, also
+    search the prefix that the lock was made from. If there is none, return the path to build it at."""
     lock = recipe.lock
     if lock:
         named, digest = lock.get("prefix"), lock.get("digest")
         made_from = [str(named)] if named else _prefixes_of_fingerprint(directory, str(lock.get("fingerprint")))
-        for prefix in made_from if digest else ():  # a directory that is no environment has none, either
+        for prefix in made_from if digest else ():  # a directory that is no environment has no digest, either
             if (entry(prefix).description or {}).get("digest") == digest and is_reliable_directory(prefix):
                 return prefix
     path = prefix_path(directory, _label(recipe), recipe.fingerprint)
@@ -74,8 +74,7 @@ def find_prefix(directory: str, recipe: Recipe) -> str:
 
 
 def _prefixes_of_fingerprint(directory: str, fingerprint: str) -> list[str]:
-    """Return the directories of that fingerprint, under any name; none where `directory` is missing or cannot be
-    read."""
+    """Return the directories of that fingerprint, under any name; empty if `directory` is missing or cannot be read."""
     end = "-" + fingerprint[:16]
     try:
         return [os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(end)]
@@ -109,8 +108,8 @@ def is_ready(prefix: str) -> bool:
 
 
 def read_description(prefix: str) -> dict[str, Any] | None:
-    """Read the description of an environment; None where there is no whole one. WorldsizeError for that of a newer
-    worldsize, or a damaged one."""
+    """Return the description of an environment; None if there is no complete one. Raise WorldsizeError for a
+    description of a newer worldsize, or a damaged one."""
     path = os.path.join(prefix, DESCRIPTION)
     try:
         value = read_json(path)
@@ -133,12 +132,13 @@ def read_description(prefix: str) -> dict[str, Any] | None:
 
 
 def write_description(prefix: str, description: dict[str, Any]) -> None:
-    """Write the description of an environment, which counts from now on. OSError."""
+    """Write the description of an environment, which makes it valid. Raise OSError."""
     write_json(os.path.join(prefix, DESCRIPTION), {**description, "version": DESCRIPTION_VERSION})
 
 
 def touch(prefix: str) -> None:
-    """Set the time of last use to now, by which `last_use_time` goes. That of another user's environment stays."""
+    """Set the time of last use, which `last_use_time` returns, to now. Do nothing for an environment of another
+    user."""
     try:
         os.utime(os.path.join(prefix, DESCRIPTION))
     except OSError:
@@ -146,8 +146,8 @@ def touch(prefix: str) -> None:
 
 
 def last_use_time(prefix: str) -> float:
-    """When an environment was last used, in Unix seconds; for one that is not whole, when something was last added to
-    it; 0.0 where it is out of reach."""
+    """Return the time of the last use of an environment, in Unix seconds. For an incomplete one, return the time of its
+    last change; 0.0 if it cannot be accessed."""
     for path in (os.path.join(prefix, DESCRIPTION), prefix):
         try:
             return os.stat(path).st_mtime
@@ -157,7 +157,7 @@ def last_use_time(prefix: str) -> float:
 
 
 def entries(envs_dir: str) -> list[PrefixEntry]:
-    """Return all environments in `envs_dir`, whole or not, sorted by name. StorageError."""
+    """Return all environments in `envs_dir`, complete or not, sorted by name. Raise StorageError."""
     try:
         names = sorted(name for name in os.listdir(envs_dir) if re.fullmatch(_NAME, name))
     except FileNotFoundError:
@@ -180,7 +180,8 @@ def entry(prefix: str) -> PrefixEntry:
 
 
 def discard(prefix: str) -> None:
-    """Remove the environment, or half of one; whoever looks meanwhile finds none. Its lock must be held. OSError."""
+    """Remove the environment, complete or not. Other processes see either all of it or nothing. Its lock must be held.
+    Raise OSError."""
     try:
         os.unlink(os.path.join(prefix, DESCRIPTION))
     except (FileNotFoundError, NotADirectoryError):
@@ -194,7 +195,7 @@ def discard(prefix: str) -> None:
 
 
 def empty_trash(envs_dir: str) -> None:
-    """Remove what interrupted removals have left; nothing where `envs_dir` cannot be read. OSError."""
+    """Remove the files that interrupted removals have left. Do nothing if `envs_dir` cannot be read. Raise OSError."""
     try:
         names = os.listdir(envs_dir)
     except OSError:

@@ -1,4 +1,4 @@
-"""Start a build's programs: what they print goes to the build's log, and the last lines into the error."""
+"""The programs of a build. Their output goes to the build's log, and its last lines into the error."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ACTIVE_VARIABLES = (
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT",
     "PIP_REQUIRE_VIRTUALENV", "PIP_USER",
 )  # fmt: skip
-"""Variables of an activated environment, which is not the one that is built."""
+"""Variables of an activated environment, which is not the one being built."""
 
 LineCallback = Callable[[str], None]
-"""Is given a line as it is: what it passes on is to be masked, as `Build.report_progress` does."""
+"""Function that receives an unmasked line. It must mask what it passes on, as `Build.report_progress` does."""
 
 
 class ProgramResult(NamedTuple):
-    """How a program ended: its code, its standard output, the last lines of its standard error."""
+    """The result of a program: its exit code, its standard output, and the last lines of its standard error."""
 
     code: int
     out: str
@@ -39,7 +39,7 @@ class ProgramResult(NamedTuple):
 
 
 def without_active_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without another environment's variables."""
+    """Return `environ` without the variables of another environment."""
     return {name: value for name, value in environ.items() if name not in _ACTIVE_VARIABLES}
 
 
@@ -52,9 +52,9 @@ def run(
     cwd: str | None = None,
     logged: bool = True,
 ) -> str:
-    """Execute `argv`, and return its standard output. `on_line` gets each line of its standard error as it comes.
+    """Execute `argv`, and return its standard output. `on_line` receives each line of its standard error as it arrives.
 
-    BuildError, with the last lines and where all of them are, for one that fails or that is not there.
+    Raise BuildError, with the last lines and the path of the complete log, if the program fails or cannot be executed.
     """
     ended = execute(work, argv, environ, what, on_line, cwd, logged=logged)
     if ended.code:
@@ -74,12 +74,13 @@ def execute(
     order: str | None = None,
     logged: bool = True,
 ) -> ProgramResult:
-    """Execute `argv` as `run` does, whatever its exit code. `order` is its standard input; with one its output is data,
-    and not logged. `logged`: whether its output is, otherwise.
+    """Execute `argv` as `run` does, and return the result for any exit code. `order` is its standard input. With an
+    `order`, the output is data and is not logged; otherwise it is logged if `logged` is true. Raise BuildError if the
+    program cannot be executed.
 
-    A signal to end this process that comes while the program is being started is held, and raised again afterwards:
-    else the program would be left behind. To block the signals is not enough, since another thread takes them, and
-    handlers are called here all the same.
+    A stop signal that this process receives while it starts the program is held and raised again afterwards. Otherwise
+    the program would be left behind. It is not enough to block the signals, since another thread receives them, and
+    Python still calls the handlers here.
     """
     process: subprocess.Popen[str] | None = None
     held: list[int] = []
@@ -92,7 +93,7 @@ def execute(
         for number in held:
             signal.raise_signal(number)
         out, last = _read_streams(process, work, on_line, order, logged)
-    except BaseException:  # a signal right after the start too
+    except BaseException:  # also for a signal right after the start
         if process is not None:
             with process:
                 _terminate(process)
@@ -105,8 +106,8 @@ def execute(
 def _start(
     work: Build, argv: Sequence[str], environ: Mapping[str, str], cwd: str | None, ordered: bool
 ) -> subprocess.Popen[str]:
-    """Start the program in a session of its own, so that it can be ended with all that it starts; it inherits the lock.
-    OSError."""
+    """Start the program in a session of its own, so that it can be stopped with all processes that it starts. It
+    inherits the lock. Raise OSError."""
     return subprocess.Popen(
         list(argv),
         env=dict(environ),
@@ -124,8 +125,8 @@ def _start(
 def _read_streams(
     process: subprocess.Popen[str], work: Build, on_line: LineCallback, order: str | None, logged: bool
 ) -> tuple[str, deque[str]]:
-    """Write `order`, and read both streams at once, so that neither blocks. Return the standard output, and the last
-    lines of the standard error."""
+    """Write `order`, and read both streams at the same time, so that neither blocks. Return the standard output, and
+    the last lines of the standard error."""
     from threading import Thread
 
     assert process.stdout is not None and process.stderr is not None
@@ -151,7 +152,8 @@ def _read_streams(
 
 
 def _terminate(process: subprocess.Popen[str]) -> None:
-    """End the program, and all that it has started: compilers too. A signal meanwhile ends them at once."""
+    """Stop the program, and all processes that it has started, such as compilers. If a signal arrives meanwhile, kill
+    them at once."""
     try:
         terminate_child(process, partial(signal_group, process.pid), _GRACE)
     finally:
@@ -166,8 +168,8 @@ def run_bash(
     cwd: str | None = None,
     on_line: LineCallback = lambda line: None,
 ) -> str:
-    """Execute lines of bash, each of which has to succeed, and return what they write to descriptor 3; what they print,
-    on either stream, goes to the log. They know `module` as a login shell does."""
+    """Execute lines of bash, each of which must succeed, and return their output on descriptor 3. Their output on the
+    other streams goes to the log. The lines can use `module` as in a login shell. Raise BuildError."""
     wanted = any("module " in line for line in lines)
     script = [
         "exec 3>&1 1>&2",
@@ -180,7 +182,8 @@ def run_bash(
 
 
 def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Load the modules, and return `environ` as it is then. BuildError names the module that cannot be loaded."""
+    """Load the modules, and return the resulting environment. Raise BuildError with the name of the module that cannot
+    be loaded."""
     if not modules:
         return dict(environ)
     work.report_step(f"loading modules: {', '.join(modules)}")
@@ -188,7 +191,7 @@ def environ_after_modules(work: Build, modules: Sequence[str], environ: Mapping[
 
 
 def environ_after(work: Build, lines: Sequence[str], environ: Mapping[str, str], what: str) -> dict[str, str]:
-    """Execute lines of bash, and return the environment that they leave."""
+    """Execute lines of bash, and return the resulting environment. Raise BuildError."""
     found = run_bash(work, [*lines, "env -0 >&3"], environ, what)
     entries = [entry.partition("=") for entry in found.split("\0") if "=" in entry]
     return {name: value for name, _, value in entries}
@@ -200,7 +203,8 @@ def exit_text(code: int) -> str:
 
 
 def failure_hint(work: Build, ended: ProgramResult) -> str:
-    """Where all that a failed program printed is, and what helps where its end or its last lines tell the cause."""
+    """Return a hint for a failed program: the path of the complete log, and advice if its exit code or its last lines
+    show the cause."""
     found = f"full log: {work.log_path}"
     if ended.code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         found += "; was memory short here? build_on: compute runs build steps on a node"

@@ -1,5 +1,5 @@
-"""The GPUs that a node's ranks may use. A driver that hangs keeps whoever asks it waiting: only a process that nobody
-waits for may call this (`program.py`).
+"""The GPUs that a node's ranks may use. A driver that hangs blocks its caller. So only a process on which no other
+process waits may call this (`program.py`).
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -24,7 +24,7 @@ _MOST = 256
 
 
 class GpuFacts(NamedTuple):
-    """A GPU. `memory`: in bytes, None where it is not known; `mig`: whether it is divided."""
+    """The facts about a GPU. `memory` is in bytes, None if unknown. `mig` is true if the GPU is divided."""
 
     uuid: str
     model: str
@@ -33,8 +33,8 @@ class GpuFacts(NamedTuple):
 
 
 def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
-    """Those that a program with this environment sees: as NVIDIA's or AMD's driver tells them, else by the files of
-    NVIDIA's alone."""
+    """Return the GPUs that a program with this environment sees, as NVIDIA's or AMD's driver reports them, else from
+    the files of NVIDIA's driver alone."""
     devices = find_module(_DEVICES)
     if devices is not None and not devices.has_gpus(environ, root):
         return []
@@ -45,7 +45,7 @@ def find_gpus(environ: Mapping[str, str], root: str = "/") -> list[GpuFacts]:
 
 
 def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
-    """Return the rows "GPU", "GPUs" and "GPU memory"; none without GPUs."""
+    """Return the rows "GPU", "GPUs" and "GPU memory"; empty without GPUs."""
     if not gpus:
         return ()
     rows = [("GPU", _counted(gpu.model for gpu in gpus)), ("GPUs", str(len(gpus)))]
@@ -54,7 +54,7 @@ def gpu_rows(gpus: Sequence[GpuFacts]) -> Rows:
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """Return the one text that all are, else each with how many are so."""
+    """Return the text if all texts are equal, else each different text with its count."""
     counts = Counter(texts)
     if len(counts) == 1:
         return next(iter(counts))
@@ -62,7 +62,8 @@ def _counted(texts: Iterable[str]) -> str:
 
 
 def _by_files(root: str) -> list[GpuFacts]:
-    """What NVIDIA's driver writes of each GPU into `/proc/driver/nvidia/gpus/ADDRESS/information`: no memory."""
+    """Return the GPUs from the files of NVIDIA's driver, `/proc/driver/nvidia/gpus/ADDRESS/information`. These do not
+    contain the memory."""
     at = os.path.join(root, "proc/driver/nvidia/gpus")
     texts = (text_of(os.path.join(at, name, "information"), 1 << 16) for name in names_in(at)[:_MOST])
     return [GpuFacts(_value(text, "GPU UUID"), _value(text, "Model")) for text in texts if _value(text, "Model")]

@@ -1,4 +1,4 @@
-"""What a node is made of, by the kernel's files alone.
+"""The hardware of a node, read from the kernel's files alone.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,12 +16,12 @@ from worldsize.wings.facts.agent.networks import network_text
 from worldsize.wings.facts.agent.processors import cores_text, processor_text
 
 _NEARLY = 0.98
-"""A limit above this share of the machine's memory is none that anybody would notice."""
+"""The share of the machine's memory above which a limit is not worth mentioning."""
 
 
 def hardware_rows(root: str = "/", gpus: Rows = (), with_cores: bool = True) -> Rows:
-    """Return the rows of a node's hardware, `gpus` among them at their place; what is not known is left out.
-    `with_cores`: those that this process may use are its ranks'."""
+    """Return the rows of a node's hardware, with the rows `gpus` in their place. Unknown values are left out.
+    `with_cores` includes the cores that this process may use, which are those of its ranks."""
     rows = (
         ("CPU", processor_text(root)),
         ("cores", cores_text(read_cores(root)) if with_cores else ""),
@@ -34,12 +34,14 @@ def hardware_rows(root: str = "/", gpus: Rows = (), with_cores: bool = True) -> 
 
 
 def machine_of(root: str, host: str) -> str:
-    """What tells machines apart: the number that the kernel has drawn as it was booted, else the node's name."""
+    """Return a text that identifies the machine: the random number that the kernel has drawn at boot, else the node's
+    name."""
     return text_of(os.path.join(root, "proc/sys/kernel/random/boot_id"), 64) or host
 
 
 def _memory_text(root: str) -> str:
-    """ "187 GiB", or "64 GiB of 187 GiB" where a control group allows less than the machine has."""
+    """Return the usable memory, such as "187 GiB", or "64 GiB of 187 GiB" if a control group allows less than the
+    machine has; "" if unknown."""
     usable, machine = usable_memory(root), machine_memory(root)
     if usable is None:
         return ""
@@ -49,6 +51,6 @@ def _memory_text(root: str) -> str:
 
 
 def _kernel_text(root: str) -> str:
-    """ "Linux 6.1.0-31-amd64 x86_64"."""
+    """Return the name of the kernel, such as "Linux 6.1.0-31-amd64 x86_64"; "" if unknown."""
     release = text_of(os.path.join(root, "proc/sys/kernel/osrelease"), 256)
     return f"Linux {release} {os.uname().machine}" if release else ""

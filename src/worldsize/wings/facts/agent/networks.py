@@ -1,4 +1,4 @@
-"""The ways out of a machine, with their speed.
+"""The network devices of a machine, with their speed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,16 +14,18 @@ from worldsize.common.numbers import parse_digits
 
 _LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Path", "Unspecified": "EFA"}
 _INFINIBAND = "32"
-"""`/sys/class/net/NAME/type` of IP over InfiniBand, whose ports are told already."""
+"""The content of `/sys/class/net/NAME/type` for IP over InfiniBand, whose ports are listed already."""
 _HIGHEST = 1 << 31
-"""Mb/s: what a driver writes that does not know is -1 as an unsigned number, or a text."""
+"""The limit of valid speeds in Mb/s. A driver that does not know the speed writes -1 as an unsigned number, or a
+text."""
 _MOST = 256
 _MOST_TOLD = 8
 
 
 def network_text(root: str = "/") -> str:
-    """ "4 × InfiniBand 200 Gb/s (mlx5_0/1 to mlx5_3/1), eth0 25 Gb/s": active ports that can carry RDMA, then the other
-    devices that are up; virtual ones only where there is nothing else, as in containers."""
+    """Return a text on the network devices, such as "4 × InfiniBand 200 Gb/s (mlx5_0/1 to mlx5_3/1), eth0 25 Gb/s". It
+    lists active ports that can carry RDMA, then the other devices that are up. Virtual devices are listed only if there
+    are no others, as in containers."""
     ports = [port for port in read_ports(root) if port.state == ACTIVE]
     told = {port.netdev for port in ports}
     names = [name for name in _interfaces(root) if name not in told]
@@ -33,7 +35,7 @@ def network_text(root: str = "/") -> str:
 
 
 def _port_texts(ports: Sequence[FabricPort]) -> Iterable[str]:
-    """Ports of one kind and rate as one text."""
+    """Yield one text for the ports of each kind and rate."""
     kinds: dict[str, list[str]] = {}
     for port in ports:
         rate = f" {port.rate_gbps:g} Gb/s" if port.rate_gbps else ""
@@ -55,7 +57,8 @@ def _is_up(directory: str) -> bool:
 
 
 def _interface_text(root: str, name: str) -> str:
-    """ "eth0 25 Gb/s"; the name alone where the driver knows no speed, as of virtual devices."""
+    """Return the name and speed of a network interface, such as "eth0 25 Gb/s". Return the name alone if the driver
+    does not know the speed, as for virtual devices."""
     speed = parse_digits(text_of(os.path.join(root, "sys/class/net", name, "speed"), 64))
     if not speed or speed >= _HIGHEST:
         return name[:40]

@@ -13,7 +13,7 @@ from worldsize.agent.machine.cores import Cores
 from worldsize.agent.machine.node_files import names_in, text_of
 
 _NAME_KEYS = ("model name", "cpu", "uarch")
-"""In /proc/cpuinfo: of x86 and some others; of POWER; of RISC-V."""
+"""The keys of the processor's name in /proc/cpuinfo: of x86 and some others, of POWER, of RISC-V."""
 
 _ARM = {
     (0x41, 0xD03): "Arm Cortex-A53",
@@ -32,16 +32,18 @@ _ARM = {
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1A",
 }
-"""By implementer and part, as the register MIDR_EL1 has them: Linux, arch/arm64/include/asm/cputype.h."""
+"""The names of ARM cores by implementer and part, as in the register MIDR_EL1: Linux,
+arch/arm64/include/asm/cputype.h."""
 
 _HEAD = 1 << 14
-"""Bytes of /proc/cpuinfo that hold the first processor."""
+"""The number of bytes of /proc/cpuinfo that hold the first processor."""
 
 _MOST = 8192
 
 
 def processor_text(root: str = "/") -> str:
-    """ "2 × Intel Xeon Gold 6148 CPU @ 2.40GHz, 20 cores each"; as much of it as is known."""
+    """Return a text on the processors, such as "2 × Intel Xeon Gold 6148 CPU @ 2.40GHz, 20 cores each". Unknown parts
+    are left out."""
     name, cores = _model(root), _cores_of_sockets(root)
     if not cores:
         return name
@@ -52,8 +54,8 @@ def processor_text(root: str = "/") -> str:
 
 
 def cores_text(cores: Cores) -> str:
-    """ "32 of 64", of those that are online; "64" where all may be used. As the scheduler counts them: two for a core
-    with two threads."""
+    """Return the number of usable cores: "32 of 64" of those that are online, or "64" if all may be used. Cores are
+    counted as the scheduler counts them: two for a core with two threads."""
     usable = f"{cores.usable:.3g}" if cores.usable < 100 else f"{cores.usable:.0f}"
     return f"{usable} of {cores.online}" if cores.online > cores.usable else usable
 
@@ -68,8 +70,8 @@ def _model(root: str) -> str:
 
 
 def _arm_model(text: str) -> str:
-    """Return the name of an ARM core, whose makers the kernel tells as numbers alone; the numbers where they are not
-    known."""
+    """Return the name of an ARM core, for which the kernel states only numbers of implementer and part. Return the
+    numbers if the name is not known."""
     found = [re.search(rf"(?m)^CPU {key}\s*:\s*(0x[0-9a-fA-F]{{1,4}})\s*$", text) for key in ("implementer", "part")]
     if not found[0] or not found[1]:
         return ""
@@ -78,7 +80,8 @@ def _arm_model(text: str) -> str:
 
 
 def _cores_of_sockets(root: str) -> list[int]:
-    """Return how many cores each socket has; none where the kernel does not tell. Threads of one core count once."""
+    """Return the number of cores of each socket; empty if the kernel does not report it. Threads of one core count
+    once."""
     at = os.path.join(root, "sys/devices/system/cpu")
     found = {_place(os.path.join(at, name, "topology")) for name in names_in(at)[:_MOST] if _is_processor(name)}
     return list(Counter(place[0] for place in found if all(place)).values())
@@ -89,7 +92,8 @@ def _is_processor(name: str) -> bool:
 
 
 def _place(topology: str) -> tuple[str, str]:
-    """Return the socket, and what tells its cores apart: the processors that are this core's threads."""
+    """Return the socket of a processor, and the text that distinguishes its core: the list of processors that are
+    threads of this core."""
     socket = text_of(os.path.join(topology, "physical_package_id"), 64)
     threads = text_of(os.path.join(topology, "thread_siblings_list"), 4096)
     return socket, threads

@@ -1,10 +1,12 @@
 """The process that collects facts about a node's hardware and software, and writes them to one file.
 
-The agent starts it and does not wait for it: a process cannot be ended while a file server or driver that it asks does
-not answer. The environment variable ORDER holds its orders. It ends with the agent at the latest.
+The agent starts the process and does not wait for it, since a process cannot be ended while a file server or driver
+that it queries does not answer. The environment variable ORDER holds its order. It ends with the agent at the latest.
+
 The file is written as soon as the hardware is known, so that a short run has at least that. It is written again with
-the software, which is read at the lowest priority: that may take a minute beside ranks that use all cores. GPU drivers
-are asked last.
+the software, which is read at the lowest priority: that may take a minute next to ranks that use all cores. GPU drivers
+are queried last.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -32,13 +34,16 @@ _ORDER_OF_ROWS = ("system", "driver", "framework", "MPI", "CUDA", "NCCL", "cuDNN
 
 
 class Order(NamedTuple):
-    """path       of the file to write
-    nodes     those that are this machine: they share what is found
-    agent     the process that has started this one
-    argv      the words of a rank's command that name programs; `directory`: where it is started
-    python    what stands for Python where the command names none
-    variables of a rank's environment: those that decide which programs and packages it finds
-    gpus      whether GPUs are looked for
+    """The order for this process.
+
+    path       the file to write
+    nodes      the nodes that are this machine, which share the facts
+    agent      the process ID of the agent that started this process
+    argv       the words of a rank's command that name programs
+    directory  the directory in which the command is started
+    variables  those of a rank's environment that decide which programs and packages it finds
+    gpus       whether to look for GPUs
+    python     the name of Python to use if the command names none
     """
 
     path: str
@@ -61,17 +66,18 @@ def main() -> None:
         os.nice(_LOWEST)
         write_facts(order, os.environ)
     except OSError:
-        return  # the disk is full, or the run was removed: others say so
+        return  # the disk is full, or the run was removed: others report it
 
 
 def write_hardware(order: Order, root: str = "/") -> None:
-    """Write the hardware facts that the kernel provides to `order.path`. Raises OSError if that fails."""
+    """Write the hardware facts that the kernel provides to `order.path`. Raise OSError if that fails."""
     _make_directory(os.path.dirname(order.path))
     write_json(order.path, _facts(order, root, {"complete": False}))
 
 
 def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> None:
-    """Find out the rest, and write all of it. `environ`: what names the GPUs. Raises OSError."""
+    """Collect the facts about software and GPUs, and write them together with the hardware. `environ` names the visible
+    GPUs. Raise OSError."""
     software = _software(order, root)
     write_json(order.path, _facts(order, root, {"software": _ordered(software), "complete": not order.gpus}))
     if not order.gpus:
@@ -82,7 +88,8 @@ def write_facts(order: Order, environ: Mapping[str, str], root: str = "/") -> No
 
 
 def _software(order: Order, root: str) -> tuple[tuple[str, str], ...]:
-    """Of ranks in an image, which is not looked into, the node's system alone."""
+    """Return the rows of the software. For ranks in an image, whose contents are not examined, return only the node's
+    system."""
     if runs_in_image(order.argv):
         return (("system", f"{system_text(root)}; ranks in an image"),)
     words = (*order.argv, order.python)
@@ -90,11 +97,12 @@ def _software(order: Order, root: str) -> tuple[tuple[str, str], ...]:
 
 
 def _make_directory(path: str) -> None:
-    """With the mode of the one that it lies in, which must be there: a run that was removed does not come again."""
+    """Create a directory with the mode of its parent. The parent must exist, so that the directory of a removed run is
+    not created again. Raise OSError."""
     try:
         os.mkdir(path, os.stat(os.path.dirname(path)).st_mode & 0o777)
     except FileExistsError:
-        pass  # another node's has made it
+        pass  # another node's process has made it
 
 
 def _facts(order: Order, root: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""The versions of the MPI and the compiler that a node's ranks find first: the two that no file tells reliably, so that
-the programs are asked.
+"""The versions of the MPI and the compiler that a node's ranks find first. No file states these two reliably, so that
+the programs are executed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,10 +16,10 @@ from worldsize.agent.posix.processes import HELPER_OF, find_program
 from worldsize.state.node_facts import Rows
 
 _LIMIT = 5.0
-"""Seconds that a program may take: on a network file system that is busy, seconds."""
+"""The maximum run time of a program in seconds. On a busy network file system its start takes seconds."""
 
 _MOST = 1 << 14
-"""Bytes: Hydra tells some thousands of how it was built."""
+"""The maximum number of bytes that are read. Hydra prints some thousands about its build."""
 
 _MPIS = (
     (re.compile(r"Open MPI\) (\d[\w.]*)"), "Open MPI"),
@@ -30,13 +30,14 @@ _MPIS = (
 
 
 def program_rows(environ: Mapping[str, str]) -> Rows:
-    """Return the rows "MPI" and "compiler"; what is not there is left out."""
+    """Return the rows "MPI" and "compiler". Missing programs are left out."""
     rows = (("MPI", mpi_text(_said(environ, "mpirun", "--version"))), ("compiler", _compiler(environ)))
     return tuple((name, text) for name, text in rows if text)
 
 
 def mpi_text(said: str) -> str:
-    """ "Open MPI 4.1.4" of what `mpirun --version` says; "" where it is not known."""
+    """Return the name and version of an MPI, such as "Open MPI 4.1.4", from the output of `mpirun --version`; "" if
+    unknown."""
     for pattern, name in _MPIS:
         found = pattern.search(said)
         if found:
@@ -51,10 +52,10 @@ def _compiler(environ: Mapping[str, str]) -> str:
 
 
 def _said(environ: Mapping[str, str], name: str, *options: str) -> str:
-    """What the program says; "" where there is none, or it fails or takes too long. Where PATH names a directory by a
-    relative path, it is not looked into: what lies in the code is none of the node's programs."""
+    """Return the output of a program; "" if it is missing, fails or takes too long. Relative directories in PATH are
+    ignored, since programs in the run's code are not those of the node."""
     places = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
-    helper = os.environ.get(HELPER_OF, "")  # so that no agent takes the program for what a rank has left
+    helper = os.environ.get(HELPER_OF, "")  # so that no agent takes the program for a process that a rank left
     own = {**environ, "PATH": os.pathsep.join(places), "LC_ALL": "C", HELPER_OF: helper}
     try:
         program = find_program(name, own)
@@ -85,6 +86,6 @@ def _output_of(words: Sequence[str], environ: Mapping[str, str]) -> str:
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # where it is a script, what that has started, too
+        os.killpg(process.pid, signal.SIGKILL)  # including the processes that a script has started
         code = process.wait()
     return said.decode("utf-8", "replace") if code == 0 else ""

@@ -1,4 +1,5 @@
-"""What a node's ranks find installed, by names and contents of files: nothing of theirs is imported or executed.
+"""The software that a node's ranks find installed, from names and contents of files. None of it is imported or
+executed.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -21,8 +22,8 @@ _LONGEST = 120
 
 
 def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str], root: str = "/") -> Rows:
-    """Return the rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" of ranks that are started so, in
-    `directory`; what is not known is left out."""
+    """Return the rows "system", "framework", "CUDA", "NCCL", "cuDNN" and "Python" for ranks that are started with this
+    command and environment in `directory`. Unknown values are left out."""
     system = system_text(root)
     python = rank_python(argv, directory, environ)
     rows = [("system", system), *(python_rows(python, environ) if python else ())]
@@ -30,7 +31,7 @@ def software_rows(argv: Sequence[str], directory: str, environ: Mapping[str, str
 
 
 def driver_row(root: str = "/") -> Rows:
-    """Return the row "driver"; none without a GPU's. It asks the driver itself, which may hang."""
+    """Return the row "driver"; empty without a GPU driver. The driver itself provides the value, and may hang."""
     nvidia = re.search(
         r"NVRM version:.*?\s(\d+\.\d+[.\d]*)\s", text_of(os.path.join(root, "proc/driver/nvidia/version"), 4096) + " "
     )
@@ -41,18 +42,18 @@ def driver_row(root: str = "/") -> Rows:
 
 
 def runs_in_image(argv: Sequence[str]) -> bool:
-    """Return whether the ranks' command starts a container, by the programs that worldsize and people start one
-    with."""
+    """Return whether the ranks' command starts a container, with one of the programs that worldsize and users start
+    containers with."""
     return bool(argv) and os.path.basename(argv[0]) in _CONTAINERS
 
 
 def rank_python(argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> PythonFiles | None:
-    """Return the Python that ranks with this command most likely are: the one that it names, or its program is a script
-    of; else the first on PATH. None where there is none."""
+    """Return the Python that ranks with this command most likely use. It is the Python that the command names, or the
+    one that its program is a script of, else the first on PATH. None if there is none."""
     for word in (*program_words(argv), "python", "python3"):
         try:
             program = find_python(word, environ, directory)
-        except (OSError, ValueError):  # no such program, or nothing that could be a path
+        except (OSError, ValueError):  # no such program, or no possible path
             continue
         if program:
             return read_python(program)
@@ -65,7 +66,8 @@ def python_rows(python: PythonFiles, environ: Mapping[str, str]) -> list[tuple[s
 
 
 def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str, str]]:
-    """Return the rows that packages tell, by their names in the form of an index. `cuda`: what torch was built for."""
+    """Return the rows that follow from packages and their versions, by their names in the form of an index. `cuda` is
+    the version that torch was built for."""
     found = [f"{name} {versions[name]}" for name in _FRAMEWORKS if name in versions]
     return [
         ("framework", ", ".join(found)),
@@ -76,7 +78,8 @@ def package_rows(versions: Mapping[str, str], cuda: str = "") -> list[tuple[str,
 
 
 def _version_of(versions: Mapping[str, str], *names: str) -> str:
-    """Return the version of the first of these packages that is there, whatever CUDA it is for: nvidia-nccl-cu12."""
+    """Return the version of the first of these packages that is installed, for any CUDA version: nvidia-nccl-cu12. ""
+    if there is none."""
     for name in names:
         for each, version in versions.items():
             if re.fullmatch(rf"{name}(?:-cu\d+)?", each):
@@ -85,7 +88,8 @@ def _version_of(versions: Mapping[str, str], *names: str) -> str:
 
 
 def _torch_cuda(python: PythonFiles, environ: Mapping[str, str]) -> str:
-    """What torch says in `torch/version.py` of the CUDA that it was built for: `cuda: Optional[str] = '12.6'`."""
+    """Return the CUDA version that torch was built for, from `torch/version.py`: `cuda: Optional[str] = '12.6'`. "" if
+    unknown."""
     for directory in package_directories(python, environ):
         text = text_of(os.path.join(directory, "torch", "version.py"), 1 << 14)
         if text:
@@ -95,7 +99,7 @@ def _torch_cuda(python: PythonFiles, environ: Mapping[str, str]) -> str:
 
 
 def system_text(root: str = "/") -> str:
-    """ "Debian GNU/Linux 12 (bookworm)", os-release(5)."""
+    """Return the name of the system, such as "Debian GNU/Linux 12 (bookworm)", from os-release(5); "" if unknown."""
     for path in ("etc/os-release", "usr/lib/os-release"):
         found = re.search(r"(?m)^PRETTY_NAME=(['\"]?)(.*)\1$", text_of(os.path.join(root, path), 1 << 14))
         if found:

@@ -1,4 +1,5 @@
-"""What TensorFlow, JAX and Ray find in variables of their own: `TF_CONFIG`, a rank's devices, the cluster's address.
+"""The values that TensorFlow, JAX and Ray read from variables of their own: `TF_CONFIG`, a rank's devices, the
+cluster's address.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,15 +12,15 @@ from worldsize.plan.plan import Plan
 from worldsize.plan.rank_variables import LOOPBACK, Host, RankContext, RendezvousResult
 
 OUTSIDE = "evaluator"
-"""The type of the one task that no other talks to: it is in `task` alone, never in `cluster`."""
+"""The type of the one task with which no other communicates. It is in `task` alone, never in `cluster`."""
 
 
 RAYS_LOOPBACK = "127.0.0.2"
 
 
 def tf_config(context: RankContext) -> str:
-    """Who the tasks of a TensorFlow job are, where each listens, and which one the rank is, as Azure ML writes it.
-    Every task listens at its node's address, on a port that its node has found free."""
+    """Return `TF_CONFIG`: the tasks of a TensorFlow job, the address of each, and the task of this rank, in the form
+    that Azure ML writes. Every task listens at its node's address, on a port that its node has found free."""
     cluster: dict[str, list[str]] = {}
     for node in context.plan.nodes:
         host = context.world.hosts[node.node_rank]
@@ -31,8 +32,8 @@ def tf_config(context: RankContext) -> str:
 
 
 def jax_devices(context: RankContext) -> object:
-    """This rank's even share of its node's GPUs: JAX itself would give one to each process, however many there are.
-    None where their number is not known."""
+    """Return this rank's even share of its node's GPUs. JAX itself would give one to each process, for any number of
+    GPUs. None if their number is not known."""
     gpus, ranks = context.plan.gpus, len(context.node.ranks)
     if not gpus:
         return None
@@ -45,7 +46,7 @@ def jax_devices(context: RankContext) -> object:
 
 
 def ray_address(context: RankContext) -> str:
-    """Where `ray.init()` finds the run's cluster."""
+    """Return the address at which `ray.init()` finds the run's cluster."""
     return "{}:{}".format(*ray_head(context.plan, context.world))
 
 
@@ -55,11 +56,11 @@ def ray_head(plan: Plan, world: RendezvousResult) -> tuple[str, int]:
 
 
 def ray_node_address(host: Host) -> str:
-    """Return the address by which the other nodes reach Ray on this one."""
+    """Return the address by which the other nodes reach Ray on this node."""
     return _without_loopback(host.address)
 
 
 def _without_loopback(address: str) -> str:
-    """Return the address; another one of this machine alone in place of 127.0.0.1, for which Ray would put one that
-    others reach (`ray._private.services.resolve_ip_for_localhost`)."""
+    """Return the address, with 127.0.0.1 replaced by another loopback address. Ray would replace 127.0.0.1 with an
+    address that other machines can reach (`ray._private.services.resolve_ip_for_localhost`)."""
     return RAYS_LOOPBACK if address == LOOPBACK else address

@@ -1,7 +1,8 @@
-"""Where Ray keeps its sockets and logs on a node, for as long as a run lasts.
+"""The directory for Ray's sockets and logs on a node, which exists until the run ends.
 
-The path is short, since the names of sockets may have 107 characters, of which Ray takes 70. A directory whose lock
-nobody holds was left by a run that was killed.
+The path is short, since the names of sockets may have 107 characters, of which Ray takes 70. A directory whose lock is
+not held was left by a run that was killed.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -22,7 +23,8 @@ _TOLD = ("raylet.err", "raylet.out", "gcs_server.out")
 
 
 class RayDirectory:
-    """A directory of this process's own, `path`; those of killed runs of this user are removed when it is made."""
+    """A directory of this process's own, at `path`. Its creation removes the directories of this user's runs that were
+    killed."""
 
     def __init__(self, place: str = _PLACE) -> None:
         prefix = f"ws-ray-{os.getuid()}-"
@@ -34,7 +36,7 @@ class RayDirectory:
         os.rename(made, os.path.join(self.path, _LOCK))
 
     def last_line(self) -> str:
-        """What Ray's own processes on this node have written last; "" for nothing."""
+        """Return the last line that Ray's own processes on this node have written; "" if there is none."""
         for name in _TOLD:
             text = read_tail(os.path.join(self.path, "session_latest", "logs", name), _TAIL).decode("utf-8", "replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -43,25 +45,25 @@ class RayDirectory:
         return ""
 
     def remove(self) -> None:
-        """Remove it with all that it holds; what cannot be removed is left to the next run."""
+        """Remove the directory with all its contents. Files that cannot be removed are left to the next run."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 def remove_abandoned(place: str, prefix: str) -> None:
-    """Remove this user's directories in `place` whose names begin with `prefix` and whose lock nobody holds."""
+    """Remove this user's directories in `place` whose names begin with `prefix` and whose lock is not held."""
     for name in os.listdir(place):
         path = os.path.join(place, name)
         if not name.startswith(prefix) or not _is_own_directory(path):
             continue
         try:
             lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # it is being made, or removed
+        except OSError:  # it is being made or removed
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
-        except OSError:  # its run lives
+        except OSError:  # its run is still alive
             pass
         finally:
             os.close(lock)

@@ -28,16 +28,17 @@ _STATISTICS, _THREADS, _DEVICES = "RAY_USAGE_STATS_ENABLED", "OMP_NUM_THREADS", 
 _OF_A_RANK = ("WORLDSIZE_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
 
 _STORE_SHARE, _SHARED_MEMORY_SHARE, _LEAST_STORE = 0.3, 0.9, 100 << 20
-"""Of a machine's memory, and at most of its shared memory, what Ray's object stores take there together; bytes that
-each needs."""
+"""The maximum share of a machine's memory, and of its shared memory, for Ray's object stores together, and the minimum
+size in bytes of each store."""
 
 
 class RayLauncher(Launcher):
-    """Ray's head beside the command on the first node, its workers on the others."""
+    """The launcher that starts Ray's head and the command on the first node, and Ray's workers on the others."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """Write what the node's program is to do, and the secret that all nodes show each other: each makes it of the
-        run's own, since nodes need not see the head's files. OSError where that cannot be read."""
+        """Write the order for the node's program, and the secret that all nodes present to each other. Each node
+        derives it from the run's own secret, since nodes need not see the head's files. Raise OSError if the run's
+        secret cannot be read."""
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
         found = read_rendezvous(launch.paths)
         if found is None:
@@ -58,7 +59,8 @@ LAUNCHER = RayLauncher()
 
 
 def token_file(paths: RunPaths) -> str:
-    """Return the secret without which no process takes part in the run's cluster (Ray 2.52 and newer)."""
+    """Return the path of the file with the secret without which no process can join the run's cluster (Ray 2.52 and
+    newer)."""
     return os.path.join(paths.launch_dir, "ray-token")
 
 
@@ -67,20 +69,22 @@ def _order_file(launch: NodeLaunch) -> str:
 
 
 def ray_environment(rank: Mapping[str, str], said: Mapping[str, str], paths: RunPaths) -> dict[str, str]:
-    """Return the environment of a rank, with what protects the cluster; `said`, the job's own variables, win. A token
-    that the agent's environment holds is not the run's."""
+    """Return the environment of a rank, with the variables that protect the cluster. The job's own variables, `said`,
+    have precedence. A token in the agent's environment is left out, since it is not the run's."""
     own = {_MODE: "token", _TOKEN_PATH: token_file(paths), _STATISTICS: "0"}
     kept = {name: value for name, value in rank.items() if name != _TOKEN or name in said}
     return {**kept, **{name: value for name, value in own.items() if name not in said}}
 
 
 def node_order(launch: NodeLaunch) -> dict[str, Any]:
-    """What the node's program is to do, as JSON can hold it. Without secrets: it stands in the run directory.
+    """Return the order for the node's program, as JSON values. It contains no secrets, since it is written to the run
+    directory.
 
-    start   the words after `ray start`; `head`, `port`: where the head's server is reached
-    nodes   how many must have joined before the command starts, within `wait` seconds
-    set, unset   what Ray's processes do not have from the rank
-    log     where Ray's own output goes
+    start       the words after `ray start`
+    head, port  the address of the head's server
+    nodes       the number of nodes that must have joined, within `wait` seconds, before the command starts
+    set, unset  changes to the rank's variables for Ray's processes
+    log         the path of Ray's own output
     """
     plan, node_rank = launch.plan, launch.node.node_rank
     head, port = ray_head(plan, launch.world)
@@ -99,13 +103,14 @@ def node_order(launch: NodeLaunch) -> dict[str, Any]:
 
 
 def _threads(launch: NodeLaunch) -> tuple[str, ...]:
-    """OMP_NUM_THREADS, unless somebody has said it: Ray gives each task as many threads as it has CPUs."""
+    """Return OMP_NUM_THREADS as the variable to unset, unless the job or the agent's environment sets it. Ray gives
+    each task as many threads as it has CPUs."""
     said = _THREADS in launch.plan.environment or _THREADS in launch.environ
     return () if said else (_THREADS,)
 
 
 def start_options(launch: NodeLaunch) -> list[str]:
-    """Return the options of `ray start` on the node; the job's own come last, and win."""
+    """Return the options of `ray start` on the node. The job's own options come last, and have precedence."""
     plan, node_rank = launch.plan, launch.node.node_rank
     head, port = ray_head(plan, launch.world)
     sharing, _ = _sharing(launch)
@@ -130,7 +135,7 @@ def start_options(launch: NodeLaunch) -> list[str]:
 
 
 def _sharing(launch: NodeLaunch) -> tuple[int, int]:
-    """Return how many of the run's nodes are this very machine, and which of them this one is, from 0."""
+    """Return how many of the run's nodes are on this machine, and the position of this node among them, from 0."""
     names = [host.name for host in launch.world.hosts]
     own = names[launch.node.node_rank]
     return names.count(own), names[: launch.node.node_rank].count(own)
@@ -145,13 +150,14 @@ def _store_bytes(sharing: int) -> int:
     try:
         room = os.statvfs("/dev/shm")
         memory = min(memory, room.f_bavail * room.f_frsize * _SHARED_MEMORY_SHARE)
-    except OSError:  # there is none: Ray takes a directory
+    except OSError:  # there is none: Ray uses a directory
         pass
     return max(_LEAST_STORE, int(memory / sharing))
 
 
 def _devices(launch: NodeLaunch) -> dict[str, str]:
-    """Return the node's own share of the GPUs of a machine that several of the run's nodes are; {} where it has all."""
+    """Return the variable with this node's share of the GPUs of a machine that several nodes of the run share; {} if it
+    has all."""
     sharing, place = _sharing(launch)
     said = launch.environ.get(_DEVICES)
     gpus = launch.plan.gpus or 0
@@ -162,8 +168,8 @@ def _devices(launch: NodeLaunch) -> dict[str, str]:
 
 
 def device_share(names: Sequence[str], sharing: int, place: int) -> Sequence[str]:
-    """Return the contiguous share of one of so many nodes; the first ones get one more where it does not come out
-    even."""
+    """Return the contiguous share of node `place` among `sharing` nodes. The first nodes get one more if the division
+    is not even."""
     each, more = divmod(len(names), sharing)
     first = place * each + min(place, more)
     return names[first : first + each + (place < more)]

@@ -1,11 +1,12 @@
-"""The program of one node of a run of `type: ray`: it starts Ray there, and ends it with the run.
+"""The program of one node of a run of `type: ray`. It starts Ray on the node, and ends it with the run.
 
-    python -I -S -c … AGENT ORDER [WORD …]       the words are the command, on the head alone
+    `python -I -S -c … AGENT ORDER [WORD …]`     the words are the command, on the head alone
 
 On the head it starts the command once all nodes have joined, and ends with the command's exit code. Ray's processes are
-its children, in a session of their own: TERM, which all processes of a rank get, reaches the command first, and Ray
-ends when that has ended. What Ray keeps on the node's disk is removed at the end; what a killed run has left is removed
-by the next one.
+its children, in a session of their own. TERM, which all processes of a rank get, reaches the command first, and Ray
+ends after the command has ended. Ray's files on the node's disk are removed at the end. The next run removes the files
+of a run that was killed.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -49,19 +50,20 @@ while found < int(sys.argv[1]):
     if found < int(sys.argv[1]):
         time.sleep(0.1)
 """
-"""Asks the head how many nodes have joined, until all have."""
+"""Program that queries the head for the number of nodes that have joined, until all have."""
 
 
 class RayError(Exception):
-    """Ray cannot be started on the node, or has ended by itself. The text is one sentence."""
+    """The error for a Ray that cannot be started on the node, or has ended by itself. The text is one sentence."""
 
 
 class _Stopped(Exception):
-    """The agent has told this program to end."""
+    """The exception for a signal from the agent to end this program."""
 
 
 def main() -> NoReturn:
-    """Run the program; exit with the command's code, with 1 after a RayError, with 143 where it was told to end."""
+    """Run the program. Exit with the command's code, with 1 after a RayError, with 143 if the agent has ended it by a
+    signal."""
     with open(sys.argv[2], encoding="utf-8") as file:
         order = json.load(file)
     node = RayNode(order, sys.argv[3:])
@@ -81,7 +83,7 @@ def main() -> NoReturn:
 
 
 class RayNode:
-    """Ray on this node, and on the head the command."""
+    """The processes of Ray on this node, and on the head the command."""
 
     def __init__(self, order: Any, command: Sequence[str]) -> None:
         self._order = order
@@ -96,8 +98,9 @@ class RayNode:
         self._environment.update(order["set"])
 
     def run(self) -> int:
-        """Start Ray, and the command when all nodes have joined. Return the command's exit code, 128+N for signal N; on
-        other nodes return never. Raises RayError, and _Stopped where TERM or INT came before the command."""
+        """Start Ray, and on the head the command, after all nodes have joined. Return the command's exit code, 128+N
+        for signal N; on other nodes never return. Raise RayError; raise _Stopped if TERM or INT arrives before the
+        command starts."""
         self._require_ray()
         self._await_token()
         if not self._command:
@@ -111,7 +114,7 @@ class RayNode:
         return self._run_command()
 
     def close(self) -> None:
-        """End Ray, and remove what it has on the disk."""
+        """Stop Ray, and remove its files from the disk."""
         if self._ray is not None:
             self._end(self._ray)
         self._directory.remove()
@@ -147,7 +150,7 @@ class RayNode:
         return True
 
     def _await_nodes(self) -> None:
-        """Wait until all nodes have joined, as the head counts them."""
+        """Wait until all nodes have joined, according to the head. Raise RayError."""
         nodes, counted = self._order["nodes"], os.path.join(self._directory.path, "joined")
         environment = {**self._environment, "RAY_ADDRESS": "{head}:{port}".format(**self._order)}
         count = [sys.executable, "-c", _COUNT, str(nodes)]
@@ -161,7 +164,8 @@ class RayNode:
             raise RayError(f"Ray's head does not list its nodes: {self._last_line()}")
 
     def _run_command(self) -> int:
-        """Run the command, to which TERM comes by itself, as to all processes of this session."""
+        """Run the command, and return its exit code. TERM reaches it directly, like all processes of this session.
+        Raise RayError if Ray ends before the command."""
         command = self._start(self._command, dict(os.environ), None)
         assert self._ray is not None
         while command.poll() is None:
@@ -172,8 +176,8 @@ class RayNode:
         return exit_code_of(command.returncode)
 
     def _wait(self, is_done: Callable[[], bool], late: str | Callable[[], str] | None) -> None:
-        """Wait until `is_done`; `late` None: without end. Raises RayError with what is `late`, or where Ray ends
-        before."""
+        """Wait until `is_done()` is true. `late` is the message for a timeout; with None there is no timeout. Raise
+        RayError with that message after the deadline, or if Ray ends before. Raise _Stopped at TERM or INT."""
         while not is_done():
             if self._ray is not None and self._ray.poll() is not None:
                 self._raise_ended()
@@ -185,8 +189,8 @@ class RayNode:
                 raise _Stopped
 
     def _raise_ended(self) -> NoReturn:
-        """Raise RayError for Ray's end, with its last words in the rank's log. That the head is gone, too, says that
-        it is the cause."""
+        """Raise RayError for the end of Ray, and write the last lines of its log to the rank's log. If the head is gone
+        as well, the error states that as the cause."""
         assert self._ray is not None
         lines = read_tail(self._log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:]
         sys.stderr.write("".join(f"{line}\n" for line in ["worldsize: the end of Ray's log:", *lines]))
@@ -204,7 +208,8 @@ class RayNode:
     def _start(
         self, words: Sequence[str], environment: dict[str, str], log: str | None, apart: bool = False, out: int = -1
     ) -> subprocess.Popen[bytes]:
-        """Start a program; `apart`: in a session of its own, and ended with this one. Raises RayError."""
+        """Start a program. With `apart`, start it in a session of its own, and end it with this process. Raise
+        RayError."""
         file = open(log, "ab") if log is not None else None
         try:
             return subprocess.Popen(
@@ -230,8 +235,8 @@ class RayNode:
         end_with_parent(signal.SIGTERM)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """End the process: TERM, some seconds, and KILL for it and all that it has started. Ray would first wait up to
-        30 s for what its workers still do."""
+        """Stop the process with TERM, and after some seconds kill it and all its descendants. Ray itself would wait up
+        to 30 s for the work of its workers."""
         if process.poll() is None:
             process.terminate()
             try:

@@ -1,10 +1,12 @@
-"""Judges a silent run by the two samples of its ranks' stacks, and by what logs, processes and recorders say.
+"""The program that judges a silent run by the two samples of its ranks' stacks, and by logs, processes and recorders.
 
-It is executed as a program of its own beside the head's agent: the stacks of a thousand ranks take seconds to compare,
-and reading logs can wait for a file server. Everything that it reads may be damaged, and is bounded.
+It is executed as a program of its own on the node of the head's agent, since the comparison of the stacks of a thousand
+ranks takes seconds, and reading logs can wait for a file server. Everything that it reads may be damaged, and is
+bounded.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 
-    ORDER | python -I -S -c PROGRAM PACKAGES        hang.json in the attempt's directory
+    `ORDER | python -I -S -c PROGRAM PACKAGES`        hang.json in the attempt's directory
 
 ORDER is JSON, see `Order`.
 """
@@ -38,24 +40,24 @@ from worldsize.wings.hangs.judgement.watchdog_lines import watchdog_findings
 PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.wings.hangs.agent.judge import main; main()"
 
 _MOST_ANSWER = 1 << 20
-"""Bytes of a node's sample that are read."""
+"""The maximum number of bytes that are read of a node's sample."""
 
 _MOST_LOG = 1 << 15
-"""Bytes of a log's end in which a watchdog's lines are looked for."""
+"""The number of bytes at a log's end that are searched for a watchdog's lines."""
 
 
 class Order(NamedTuple):
-    """What is to be judged.
+    """The order for one judgement.
 
-    root, attempt  the run's directory, and which attempt of it
+    root, attempt  the run's directory, and the number of the attempt
     samples        the numbers of the two samples
-    world_size     how many ranks the run has
-    living         the ranks that live
-    limit          seconds of silence after which a run is looked at
-    since          when the silence began, in Unix seconds
-    former         `LookSummary` of each look since then, the oldest first
-    asks_ras       whether NCCL RAS may be asked, where nothing else names a rank; once in a run
-    idle           the ranks whose GPUs have been seen to do nothing
+    world_size     the number of ranks of the run
+    living         the ranks that are alive
+    limit          seconds of silence after which a run is examined
+    since          the beginning of the silence, in Unix seconds
+    former         the `LookSummary` of each look since then, the oldest first
+    asks_ras       whether NCCL RAS may be queried if nothing else names a rank; once in a run
+    idle           the ranks whose GPUs were found to be idle
     """
 
     root: str
@@ -71,8 +73,8 @@ class Order(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What all nodes have told at two moments: the stacks of each, the recorders' dumps of the second, and by rank its
-    node."""
+    """The answers of all nodes at two moments: the stacks of each moment, the recorders' dumps of the second, and the
+    node of each rank."""
 
     before: tuple[RankStacks, ...]
     after: tuple[RankStacks, ...]
@@ -81,12 +83,13 @@ class Samples(NamedTuple):
 
     @property
     def own(self) -> list[RankStacks]:
-        """Of each rank, its own Python in the second sample."""
+        """The stacks of each rank's own Python in the second sample."""
         return [each for each in self.after if each.parent is None]
 
 
 def judge(order: Order) -> dict[str, Any]:
-    """What is kept in hang.json. `alive`: whether the run works, or may; only if not, there is a verdict."""
+    """Return the judgement that is kept in hang.json. `alive` is true if the run works, or may work. There is a verdict
+    only if it is false."""
     paths = RunPaths(order.root, order.attempt)
     samples = read_samples(paths, order.samples)
     living = set(order.living)
@@ -135,7 +138,8 @@ def judge(order: Order) -> dict[str, Any]:
 def witnesses_of(
     seen: StackJudgement, samples: Samples, ended: Mapping[int, int], paths: RunPaths, world_size: int
 ) -> tuple[list[Finding], dict[str, str]]:
-    """What all witnesses but RAS say of a run that stands still, and by witness that says nothing, why."""
+    """Return the findings of all witnesses except RAS about a run that makes no progress, and the reason for each
+    witness that found nothing."""
     states = {each.rank: RankState(None, each.state) for each in samples.own}
     states.update({rank: RankState(code, "") for rank, code in ended.items()})
     findings: list[Finding] = [*seen.findings, *process_findings(states)]
@@ -150,8 +154,8 @@ def witnesses_of(
 
 
 def last_call(samples: Samples) -> float:
-    """When a rank entered the latest recorded call, in the clock of the looks; 0 where no recorder says. The run went
-    on until then, so earlier looks do not show for how long a rank has been in one place."""
+    """Return the time at which a rank entered the latest recorded call, in the clock of the looks; 0 if no recorder has
+    one. The run made progress until then, so earlier looks do not show how long a rank has been in one place."""
     ages = [
         each.taken - max(entry.created for entry in each.entries)
         for each in samples.dumps
@@ -162,7 +166,7 @@ def last_call(samples: Samples) -> float:
 
 
 def read_samples(paths: RunPaths, numbers: Sequence[int]) -> Samples:
-    """Return the two samples, of the nodes that have answered."""
+    """Return the two samples, from the nodes that have answered."""
     told: list[dict[int, NodeAnswer]] = [answers(paths, number) for number in (*numbers, 0, 0)[:2]]
     nodes = {each.rank: node for node, answer in told[1].items() for each in answer.stacks}
     before, after = ([each for answer in sample.values() for each in answer.stacks] for sample in told)
@@ -171,7 +175,7 @@ def read_samples(paths: RunPaths, numbers: Sequence[int]) -> Samples:
 
 
 def answers(paths: RunPaths, number: int) -> dict[int, NodeAnswer]:
-    """By node, what it has told for the `number`-th time."""
+    """Return the answer of each node in sample `number`, by node."""
     pattern = re.compile(rf"node-(\d{{4,9}})-{number:04d}\.jsonl")
     try:
         names = sorted(os.listdir(paths.stacks_dir))
@@ -186,7 +190,7 @@ def _text(path: str) -> str:
 
 
 def log_end(path: str) -> list[str]:
-    """Return the last lines of a rank's log; none where it cannot be read."""
+    """Return the last lines of a rank's log; empty if it cannot be read."""
     try:
         return read_tail(path, _MOST_LOG).decode("utf-8", "replace").splitlines()
     except OSError:
@@ -194,7 +198,7 @@ def log_end(path: str) -> list[str]:
 
 
 def look_of(value: Any) -> LookSummary | None:
-    """Return a look that an earlier judgement has kept; None for anything else."""
+    """Return a look that an earlier judgement has kept; None for an invalid value."""
     try:
         at, ranks = value
         return LookSummary(
@@ -205,7 +209,7 @@ def look_of(value: Any) -> LookSummary | None:
 
 
 def main() -> None:
-    """Execute the order on the standard input."""
+    """Execute the order on the standard input. Exit with an error for an invalid order."""
     try:
         order = check_fields(tuple_of(Order, json.loads(sys.stdin.buffer.read())))
     except PARSE_ERRORS as error:

@@ -1,5 +1,5 @@
-"""Readings of the GPUs that a node's ranks compute on, by the process that the wing `metrics` has for it: a driver that
-hangs, as where a GPU has fallen off the bus, keeps that process from answering, and nobody else from anything.
+"""Readings of the GPUs that a node's ranks compute on, made by the process of the wing `metrics`. A driver that hangs,
+for example when a GPU has fallen off the bus, blocks only that process.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,15 +20,16 @@ from worldsize.wings.hangs.judgement.gpu_signs import GpuReading, is_own
 
 _HELPER, _DEVICES = "wings.metrics.agent.gpus.helper", "wings.metrics.agent.gpus.devices"
 _PASSED = ("LD_LIBRARY_PATH", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-"""Of a rank's variables, those that decide which library, and which GPUs, it finds."""
+"""Variables of a rank that decide which library, and which GPUs, it finds."""
 
 
 class NodeGpus:
-    """The GPUs of one node's ranks. Nothing of it waits, or raises.
+    """The GPUs of one node's ranks. No method waits or raises.
 
-    Those count that the ranks may use, are not divided, and that no other process computes on, as far as the driver
-    tells. Where it does not, as in containers that number processes themselves, or to ordinary users of AMD's, a GPU
-    that the ranks may use counts as their own: who gives GPUs to containers and jobs gives each to one.
+    The GPUs that count are those that the ranks may use, that are not divided, and that no other process computes on,
+    according to the driver. The driver may not report processes, as in containers with process numbers of their own, or
+    to ordinary users of AMD's. A GPU that the ranks may use counts as their own then, since a system that assigns GPUs
+    to containers and jobs assigns each to one.
     """
 
     def __init__(self, ranks: RankProcesses) -> None:
@@ -37,8 +38,9 @@ class NodeGpus:
         self._was_started = False
 
     def read(self) -> tuple[GpuReading, ...]:
-        """Return the reading that the last call has asked for, where it has come: so it is a call old. None before the
-        process has said which GPUs there are. Of a GPU that others compute on as well it tells nothing."""
+        """Return the readings that the last call requested, if they have arrived: so they are one call old. Empty
+        before the process has reported which GPUs there are. The reading of a GPU that other processes compute on as
+        well has no values. A GPU that only other processes compute on is left out."""
         if not self._was_started and self._ranks:
             self._was_started = True
             self._start()
@@ -59,7 +61,7 @@ class NodeGpus:
         return tuple(found)
 
     def close(self) -> None:
-        """End the process, without waiting."""
+        """Stop the process, without waiting."""
         if self._helper is not None:
             self._helper.end(self._helper.pid in self._ranks.spared)
             self._helper = None
@@ -80,8 +82,8 @@ class NodeGpus:
 
 
 def gpu_environment(started: Sequence[Process], variable: str) -> Mapping[str, str]:
-    """Return the agent's environment, but those GPUs are visible in it that are so, by this variable, to any of these
-    processes."""
+    """Return the agent's environment, in which those GPUs are visible that are visible, by this variable, to any of
+    these processes."""
     environments = [each.environment for each in started]
     found = {name: value for name, value in os.environ.items() if name not in (variable, *_PASSED)}
     found.update((name, value) for name, value in environments[0].items() if name in _PASSED)

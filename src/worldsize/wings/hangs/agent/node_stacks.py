@@ -1,13 +1,14 @@
-"""The stacks of one node's ranks, for a person who asks while they run (`worldsize stacks`): once, or twice some
-seconds apart.
+"""The stacks of one node's ranks, for a person who requests them while the ranks run (`worldsize stacks`): once, or
+twice some seconds apart.
 
-It is executed beside the ranks as a command on the node (`NodeCommand`), in which the run's directory and the node's
+The program is executed on the ranks' node as a command (`NodeCommand`), in which the run's directory and the node's
 number are variables.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 
-    python -I -S -c PROGRAM ATTEMPT LOOKS GAP       for each process in each look a line: "NUMBER STACKS"
+    `python -I -S -c PROGRAM ATTEMPT LOOKS GAP`       for each process in each look a line: "NUMBER STACKS"
 
-NUMBER counts the looks from 1; STACKS is a `stacks_line`; GAP is the seconds between two looks.
+NUMBER counts the looks from 1. STACKS is a `stacks_line`. GAP is the number of seconds between two looks.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ main(sys.argv[1:])
 
 
 def node_roots(run_id: str, ranks: Collection[int], events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """By rank of these, the process that was started for it, as far as one lives: the one that the node's agent has
-    told of in `events`; else, where others have started the ranks (mpirun, a batch script's srun), the outermost of
-    this user's processes whose environment says that it is this rank of the run."""
+    """Return the process that was started for each of these ranks, if one is alive. It is the process that the node's
+    agent has recorded in `events`. If others have started the ranks (mpirun, a batch script's srun), it is the
+    outermost of this user's processes whose environment names this rank of the run."""
     told = {rank: pid for rank, pid in started_processes(events, ranks).items() if _may_be_of(pid, run_id)}
     found = {each.rank for each in rank_processes(told)}
     roots = {rank: pid for rank, pid in told.items() if rank in found}
@@ -60,8 +61,8 @@ def node_roots(run_id: str, ranks: Collection[int], events: Iterable[Mapping[str
 
 
 def started_processes(events: Iterable[Mapping[str, Any]], ranks: Iterable[int]) -> dict[int, int]:
-    """By rank, the process that the agent has started for it; ranks of one launcher have one in common, which stands
-    under the first of them in the events."""
+    """Return the process that the agent has started for each rank. Ranks of one launcher share a process, which the
+    events list under the first of these ranks."""
     known: dict[int, int] = {}
     for event in events:
         pids = event.get("pids") if event.get("event") == "ranks_started" else None
@@ -74,8 +75,8 @@ def started_processes(events: Iterable[Mapping[str, Any]], ranks: Iterable[int])
 
 
 def _may_be_of(pid: int, run_id: str) -> bool:
-    """Return whether a process that was once told of can be one of the run's still: its number may be another's by
-    now."""
+    """Return whether a process that was recorded earlier can still belong to the run: another process may have its
+    number by now."""
     try:
         if not is_own_process(pid):
             return False
@@ -88,7 +89,8 @@ def _may_be_of(pid: int, run_id: str) -> bool:
 
 
 def _search(run_id: str, ranks: Collection[int]) -> dict[int, int]:
-    """By rank of these, the outermost process that says it is that rank; of several, that of the latest step."""
+    """Return the outermost process whose environment names each of these ranks. If there are several, return that of
+    the latest step."""
     found: dict[int, list[int]] = {}
     own = {os.getpid(), os.getppid()}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -113,15 +115,16 @@ def _outermost(pids: Collection[int]) -> list[int]:
 
 
 def _likeness(pid: int) -> tuple[bool, int, bool, int]:
-    """Return how much a process is like a rank; greater is more. A batch script itself has Slurm's variables, and no
-    step."""
+    """Return the key that orders processes by how much they resemble a rank; greater is more. A batch script itself has
+    Slurm's variables, but no step."""
     step = parse_digits(processes.variable(pid, "SLURM_STEP_ID"))
     ours = processes.variable(pid, "WORLDSIZE_RANK") != ""
     return ours, -1 if step is None else step, any(map(is_python, processes.trees([pid]))), -pid
 
 
 def main(words: Sequence[str]) -> None:
-    """Execute the order of the command line. Ends with a sentence on stderr, and code 1, where it cannot."""
+    """Execute the order of the command line, and print a line for each process. Exit with a sentence on stderr, and
+    code 1, if that is not possible."""
     try:
         node, root = int(os.environ["WORLDSIZE_NODE_RANK"]), os.environ["WORLDSIZE_RUN_DIR"]
         attempt, looks, gap = int(words[0]), int(words[1]), float(words[2])

@@ -1,4 +1,5 @@
-"""The watch over a run that may hang, beside one node's supervisor: the node's part, and on the head the run's.
+"""The watch over a run that may hang, in the process of one node's supervisor: the node's part, and on the head also
+the run's.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded once ranks have run for a while.
 """
@@ -22,17 +23,18 @@ from worldsize.wings.hangs.agent.watch_node import WatchedNode
 
 TOPIC = "hangs"
 _LOOKS = 20
-"""Looks at signs of life within the limit."""
+"""The number of looks at signs of life within the limit."""
 
 _SHORTEST, _LONGEST = 0.1, 15.0
-"""Seconds between two of them."""
+"""The minimum and maximum number of seconds between two looks."""
 
 _WHILE_AT_WORK = 0.1
-"""Seconds after which it is looked whether a program has ended."""
+"""Seconds between two checks of whether a program has ended."""
 
 
 class HangObserver:
-    """`part`: what is due by the clock. `decide` ends the run as one that hangs, with why."""
+    """The observer of one node. `part` is its work that is due by the clock. `decide` ends the run as one that hangs,
+    with the reason."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class HangObserver:
         peers.listeners[TOPIC] = self._note_message
 
     def close(self) -> None:
-        """End what runs for it, without waiting. To be called once, when the ranks have ended."""
+        """Stop the programs of the observer, without waiting. It must be called once, after the ranks have ended."""
         self._peers.listeners.pop(TOPIC, None)
         self._node.look(self._look_at)
         self._node.close()
@@ -96,12 +98,12 @@ class HangObserver:
             self._peers.tell(0, TOPIC, json.dumps(message))
 
     def _note_message(self, node: int, text: str) -> None:
-        """Have what another node tells taken in by the next tick: an exception here would end the agent."""
+        """Keep a message of another node for the next tick: an exception here would end the agent."""
         self._heard.append((node, text))
         self._due_at = 0.0
 
     def _hear(self, node: int, text: str) -> None:
-        """Take in what another node tells."""
+        """Process a message of another node."""
         try:
             message = json.loads(text)
         except PARSE_ERRORS:

@@ -1,8 +1,9 @@
-"""The program py-spy: where it is, and what it says of many processes at once.
+"""The program py-spy: its location, and its output for many processes at once.
 
-It reads another process's memory without stopping it (`--nonblocking`): a process that is traced so never notices, and
-py-spy can be ended at any time. The kernel must allow it: the same user, no Yama beyond scope 1 (`inrank`), or
+It reads another process's memory without stopping it (`--nonblocking`). The process that is read does not notice, and
+py-spy can be stopped at any time. The kernel must allow it: the same user, no Yama beyond scope 1 (`inrank`), or
 CAP_SYS_PTRACE.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -23,11 +24,12 @@ from worldsize.wings.hangs.agent.rank_pythons import state_of
 
 PROGRAM = "py-spy"
 SECONDS_EACH = 5.0
-"""The most that one process may take."""
+"""The maximum number of seconds for one process."""
 
 MOST_AT_ONCE = 8
 _ATTEMPTS = 3
-"""A process that runs on while it is read may be read in the middle of a change."""
+"""The number of attempts for each process. A process that continues while it is read may be read in the middle of a
+change."""
 
 _MOST_BYTES = 8 << 20
 _MOST_COMPLAINT = 200
@@ -36,16 +38,16 @@ _HOPELESS = ("Permission denied", "not permitted", "No such ")
 
 
 class Answer(NamedTuple):
-    """What py-spy has said of a process: its output, or, where that is empty, why there is none."""
+    """The result of py-spy for one process: its output, or, if that is empty, the reason."""
 
     output: bytes
     problem: str
 
 
 def find_py_spy(pids: Iterable[int]) -> str | None:
-    """Return the path of py-spy: beside the Python that executes this, on PATH, or on the PATH that one of these
-    processes was started with. There it counts only as a program that nobody but this user and root can change, since
-    the ranks' PATH may lead anywhere. None where it is in none of these."""
+    """Return the path of py-spy, from the directory of the Python that executes this, from PATH, or from the PATH that
+    one of these processes was started with. In the last case it must be a program that only this user and root can
+    change, since the ranks' PATH may lead anywhere. None if it is in none of these."""
     own = [os.path.dirname(sys.executable), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     for folder in filter(os.path.isabs, own):
         path = os.path.join(folder, PROGRAM)
@@ -78,7 +80,7 @@ def _is_program(path: str) -> bool:
 
 
 def _is_reliable(path: str) -> bool:
-    """Return whether nobody but this user and root can change the file, or put another in its place."""
+    """Return whether only this user and root can change the file, or replace it."""
     try:
         return danger_of(os.stat(path), path) is None and danger_of(os.stat(os.path.dirname(path))) is None
     except OSError:
@@ -86,8 +88,8 @@ def _is_reliable(path: str) -> bool:
 
 
 def ask_py_spy(program: str, pids: Sequence[int], deadline: float) -> dict[int, Answer]:
-    """What py-spy says of each process: several are asked at once, each for `SECONDS_EACH` at most, none after
-    `deadline` (monotonic). Raises nothing."""
+    """Return the answer of py-spy for each process. Several run at once, each for `SECONDS_EACH` at most, none after
+    `deadline` (monotonic). Raise nothing."""
     answers: dict[int, Answer] = {}
     waiting = [(pid, 1) for pid in reversed(pids)]
     running: dict[int, _Question] = {}
@@ -122,7 +124,7 @@ def ask_py_spy(program: str, pids: Sequence[int], deadline: float) -> dict[int, 
 
 
 def complaint(data: bytes) -> str:
-    """What py-spy has complained of, with the last of the causes that it names, on one line; "" for nothing."""
+    """Return the error message of py-spy, with the last of the causes that it names, on one line; "" for none."""
     lines = data.decode("utf-8", "replace").partition("Stack backtrace:")[0].split("\n")
     told = [line.strip() for line in lines if line.strip() and line.strip() != "Caused by:"]
     if not told:
@@ -137,7 +139,7 @@ def _at_once() -> int:
 
 
 class _Question:
-    """One process of py-spy. `until`: when it is given up."""
+    """A running py-spy for one process. `until` is the time at which it is stopped."""
 
     def __init__(self, program: str, pid: int, attempt: int, deadline: float) -> None:
         self.pid = pid
@@ -150,7 +152,7 @@ class _Question:
         self._process: subprocess.Popen[bytes] | None = None
         argv = [program, "dump", "--nonblocking", "--json", "--pid", str(pid)]
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-        if processes.HELPER_OF in os.environ:  # where this program is ended, it is no process that a rank has left
+        if processes.HELPER_OF in os.environ:  # so that py-spy never counts as a process that a rank has left
             environment[processes.HELPER_OF] = os.environ[processes.HELPER_OF]
         try:
             self._process = subprocess.Popen(
@@ -167,7 +169,7 @@ class _Question:
         return self._process is not None and self._is_open
 
     def read(self) -> None:
-        """Take what is there; at its end, what it complains of instead."""
+        """Read the available output. At its end, read the error message if there is no output."""
         data = os.read(self.file, _PIECE)
         self._output += data
         if len(self._output) > _MOST_BYTES:
@@ -177,7 +179,7 @@ class _Question:
             self._finish()
 
     def _finish(self) -> None:
-        """It has closed its output, and so is about to end."""
+        """Wait for the end of py-spy, which has closed its output, and read its error message if it failed."""
         assert self._process is not None and self._process.stderr is not None
         try:
             code = self._process.wait(max(0.1, self.until - time.monotonic()))
@@ -190,7 +192,8 @@ class _Question:
             self._output, self._problem = b"", "py-spy: " + (said or f"it ended with code {code}")
 
     def end(self, problem: str) -> None:
-        """Give it up. It may wait in the kernel for the other process's memory, so nobody waits for its end."""
+        """Kill py-spy, with `problem` as the answer. It may wait in the kernel for the other process's memory, so its
+        end is not awaited."""
         assert self._process is not None
         self._process.kill()
         self._output, self._problem, self._is_open = b"", problem, False

@@ -1,5 +1,5 @@
-"""Which of a rank's processes have Python stacks worth reading: its own Python, below shells and launchers, and that
-one's children.
+"""The processes of a rank whose Python stacks are worth reading: its own Python, below shells and launchers, and the
+children of that Python.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,7 +15,7 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.common.numbers import parse_digits
 
 MOST_CHILDREN = 8
-"""Of one rank: a data loader's workers mostly do the same."""
+"""The maximum number of child processes of one rank. A data loader's workers mostly do the same."""
 
 _RANK_VARIABLES = ("WORLDSIZE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 _LAUNCHERS = frozenset(
@@ -23,7 +23,7 @@ _LAUNCHERS = frozenset(
 )
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "deepspeed.launcher.", "accelerate.commands.")
 _TRACKERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "multiprocessing.semaphore_tracker")
-"""Python's own helpers: they always wait for something to do."""
+"""Modules of Python's own helper processes, which always wait for work."""
 
 _PYTHONS = ("python", "pypy")
 _STATE, _PARENT = 0, 1
@@ -31,8 +31,9 @@ _MOST_MAPS = 4 << 20
 
 
 class RankProcesses(NamedTuple):
-    """A rank's own Python, or without one the process that it was started as; and the processes below that, Pythons
-    first, by pid with their parents. launched: whether a launcher within the rank has started several Pythons."""
+    """A rank's own Python, or, if there is none, the process that it was started as, and the processes below it.
+    `children` holds their pids and parents, Pythons first. `launched` is true if a launcher within the rank has started
+    several Pythons."""
 
     rank: int
     pid: int
@@ -42,9 +43,9 @@ class RankProcesses(NamedTuple):
 
 
 def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
-    """Return the processes of each rank that are there. `roots`: by rank the process that was started for it. Ranks
-    that share one, since a launcher has started them, are told apart by what their processes' environment says they
-    are."""
+    """Return the existing processes of each rank. `roots` contains the process that was started for each rank. Ranks
+    that share one process, since a launcher has started them, are distinguished by the rank in their processes'
+    environment."""
     shared: dict[int, list[int]] = {}
     for rank, pid in sorted(roots.items()):
         shared.setdefault(pid, []).append(rank)
@@ -58,8 +59,8 @@ def rank_processes(roots: Mapping[int, int]) -> list[RankProcesses]:
 
 
 def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
-    """Return the processes by the rank that each says it is; a process that says nothing, or the first of them only
-    because the launcher has its environment, belongs to none."""
+    """Return the processes by the rank in the environment of each. A process without a rank, or a launcher, which has
+    the environment of the first rank, belongs to none."""
     found: dict[int, list[int]] = {rank: [] for rank in ranks}
     for pid in tree:
         rank = None if is_launcher(pid) else rank_of(pid)
@@ -69,7 +70,7 @@ def _split(tree: Iterable[int], ranks: list[int]) -> dict[int, list[int]]:
 
 
 def rank_of(pid: int) -> int | None:
-    """Return the rank that a process's environment says it is; None where it says nothing, or cannot be asked."""
+    """Return the rank in a process's environment; None if it contains none, or cannot be read."""
     if state_of(pid) == "D":  # reading its memory may wait, too
         return None
     values = (parse_digits(processes.variable(pid, name)) for name in _RANK_VARIABLES)
@@ -87,12 +88,12 @@ def _rank_processes(rank: int, tree: list[int]) -> RankProcesses:
 
 
 def is_python(pid: int) -> bool:
-    """Return whether a process executes Python, or has it in its memory; where this one may not look, whether it was
-    started as one."""
+    """Return whether a process executes Python, or has it in its memory. If this process may not read that, return
+    whether the process was started as Python."""
     try:
         name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except PermissionError:
-        words = processes.command_line(pid)[:1]  # which everybody may read
+        words = processes.command_line(pid)[:1]  # which any user may read
         return any(os.path.basename(word).startswith(_PYTHONS) for word in words)
     except OSError:
         return False
@@ -125,5 +126,5 @@ def parent_of(pid: int) -> int:
 
 
 def command_of(pid: int) -> str:
-    """Return the program's name, as the kernel has it."""
+    """Return the program's name, according to the kernel."""
     return read_if_possible(f"/proc/{pid}/comm").decode("utf-8", "replace").rstrip("\n")

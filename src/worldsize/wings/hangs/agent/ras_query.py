@@ -1,9 +1,9 @@
-"""One question to NCCL's RAS, over TCP on this machine (`src/ras/client_support.cc`; `ncclras` asks the same).
+"""A query to NCCL's RAS, over TCP on this machine (`src/ras/client_support.cc`; `ncclras` sends the same).
 
-The server says nothing by itself: it answers each line, and a report ends with the connection. A client that closes its
-sending half loses the answer. Asking can end a job: up to 2.27.2 while communicators are made (NVIDIA/nccl#1669,
-#1718), later ones where ranks are missing (#1762, mended in 2.29.2) or many communicators are made (#2346). So nothing
-here asks on its own account, and versions below `OLDEST` are never asked.
+The server sends nothing by itself: it answers each line, and a report ends with the connection. A client that closes
+its sending half loses the answer. A query can end a job: up to 2.27.2 while communicators are made (NVIDIA/nccl#1669,
+#1718), in later versions if ranks are missing (#1762, fixed in 2.29.2) or many communicators are made (#2346). So this
+module never sends a query on its own account, and versions below `OLDEST` are never queried.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import socket
 
 OLDEST = (2, 27, 3)
-"""The first version that may be asked at all."""
+"""The first version that may be queried at all."""
 
 _FIRST_WITH_JSON = (2, 28, 3)
 _VARIABLE, _USUAL_PORT = "NCCL_RAS_ADDR", 28028
@@ -35,25 +35,26 @@ _LONGEST_LINE = 4096
 _MOST_MAPS = 16 * 2**20
 
 _LEG_SECONDS = 2
-"""How long RAS waits for a process that does not answer, in each of two steps; its own default is 5."""
+"""Seconds that RAS waits for a process that does not answer, in each of two steps. Its own default is 5."""
 
 _LIBRARY = re.compile(rb"(/[^\n]*/)libnccl\.so(\.[0-9.]{1,20})?$", re.MULTILINE)
 _PACKAGE = re.compile(r"nvidia_nccl_cu\d{1,3}-(\d{1,3}\.\d{1,3}\.\d{1,3})(?:\.\w{1,20})?\.dist-info")
 
 
 class RasReply(NamedTuple):
-    """`text`: the report, as it came; "" where there is none. `refusal`: then why, in words that can follow "NCCL RAS
-    was not heard:"."""
+    """The reply of RAS. `text` is the unchanged report; "" if there is none. `refusal` is then the reason, in words
+    that can follow "NCCL RAS was not heard:"."""
 
     text: str
     refusal: str = ""
 
 
 def nccl_version(pid: int) -> str:
-    """Return the version of the NCCL that a process has loaded, "2.27.5"; "" where it has none, or nothing tells.
+    """Return the version of the NCCL that a process has loaded, "2.27.5"; "" if it has loaded none, or if the version
+    cannot be found.
 
-    A library of a system or of conda has it in its file's name. A wheel's is `libnccl.so.2`, below the `site-packages`
-    where the wheel has left its version.
+    A library of a system or of conda has the version in its file's name. The library of a wheel is `libnccl.so.2`,
+    below the `site-packages` where the wheel has left its version.
     """
     for match in _LIBRARY.finditer(read_if_possible(f"/proc/{pid}/maps", _MOST_MAPS)):
         folder, number = os.fsdecode(match[1]), (match[2] or b"").decode().strip(".")
@@ -75,12 +76,14 @@ def _wheel_version(folder: str) -> str:
 
 
 def ras_port(pid: int) -> int:
-    """Return the port of the RAS of a process's NCCL, by the environment that it was started with."""
+    """Return the port of the RAS of a process's NCCL, from the environment that the process was started with, else the
+    usual port."""
     return parse_digits(variable(pid, _VARIABLE).rpartition(":")[2]) or _USUAL_PORT
 
 
 def ras_refusal(version: str) -> str:
-    """Why the RAS of this version of NCCL is not asked; "" where it may be, once, as the last witness."""
+    """Return the reason why the RAS of this version of NCCL is not queried; "" if it may be, once, as the last
+    witness."""
     known = _version(version)
     if known is None:
         return "NCCL's version is unknown, and querying some versions ends the job"
@@ -95,8 +98,9 @@ def _version(text: str) -> tuple[int, ...] | None:
 
 
 def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.0.0.1") -> RasReply:
-    """Ask for one report of all communicators, within so many seconds altogether; at most MOST_BYTES. `version`: that
-    of the ranks' NCCL; a version that must not be asked is not. JSON where the version writes it. Nothing is raised."""
+    """Request one report of all communicators, within `seconds` altogether, of at most MOST_BYTES. `version` is that of
+    the ranks' NCCL; a version that must not be queried is not. The report is JSON if the version can write it. Raise
+    nothing."""
     refusal = ras_refusal(version)
     if refusal:
         return RasReply("", refusal)
@@ -115,8 +119,8 @@ def ask_ras(port: int, version: str, seconds: float = SECONDS, host: str = "127.
 
 
 def ask_ras_of(pids: Iterable[int], port: int = 0, seconds: float = SECONDS) -> RasReply:
-    """Return the answer of the RAS of these processes' NCCL, or why there is none. port: 0 for the one in their
-    environment. Raises nothing."""
+    """Return the reply of the RAS of these processes' NCCL, or the reason why there is none. `port` 0 means the one in
+    their environment. Raise nothing."""
     for pid in pids:
         version = nccl_version(pid)
         if version:
@@ -149,7 +153,7 @@ class _Conversation:
         return RasReply(text)
 
     def _ask(self, line: str) -> str:
-        """Return the line that answers this one."""
+        """Send a line, and return the line that answers it."""
         self._send(line)
         while b"\n" not in self._heard:
             if len(self._heard) > _LONGEST_LINE or not self._hear():
@@ -162,7 +166,7 @@ class _Conversation:
         self._connection.sendall(line.encode() + b"\n")
 
     def _hear(self) -> bool:
-        """Wait for more; False at the end of the connection."""
+        """Wait for more data. Return False at the end of the connection."""
         self._connection.settimeout(self._left())
         more = self._connection.recv(65536)
         self._heard += more

@@ -1,10 +1,11 @@
-"""Dumps of PyTorch's Flight Recorder that ranks write when they are asked through a pipe.
+"""Dumps of PyTorch's Flight Recorder that ranks write on request through a pipe.
 
-The pipe of the hook in the ranks (`inrank.recorder`) has no name any more: it is opened by the rank's own descriptor.
-So no other process can be asked by mistake, and a rank that has closed it, or holds Python's lock elsewhere, only gives
-no answer. NCCL has a pipe of its own where the user has set `TORCH_NCCL_DEBUG_INFO_PIPE_FILE`: torch's monitor looks at
-it once a second, and writes the file in place, with Python's frames, for which it needs Python's lock as well. So it is
-asked only where the hook does not listen.
+The pipe of the hook in the ranks (`inrank.recorder`) no longer has a name: it is opened through the rank's own
+descriptor. So no other process can receive a request by mistake. A rank that has closed the pipe, or holds Python's
+lock elsewhere, only gives no answer. NCCL has a pipe of its own if the user has set `TORCH_NCCL_DEBUG_INFO_PIPE_FILE`.
+torch's monitor checks that pipe once a second, and writes the file in place, with Python's frames, for which it needs
+Python's lock as well. So this pipe is used only if the hook does not listen.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -21,10 +22,11 @@ from worldsize.wings.hangs.agent.rank_pythons import state_of
 from worldsize.wings.hangs.judgement.recorder.flight_recorder import Dump, merged_dumps, read_dump_file
 
 SECONDS = 3.0
-"""The most that all ranks together may take to write."""
+"""The maximum number of seconds for the dumps of all ranks together."""
 
 NCCL_FILES = "nccl-rank-"
-"""How the names of the files begin, in the ranks' directory, that NCCL's own dumps go to (`inrank.recorder`)."""
+"""The prefix of the names of the files, in the ranks' directory, that NCCL's own dumps are written to
+(`inrank.recorder`)."""
 
 _LOOK = 0.02
 _PIPE_VARIABLE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -32,8 +34,8 @@ _FILE_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 class DumpAnswer(NamedTuple):
-    """The file of a rank's dump, "" where `problem` says why there is none. taken: Unix seconds. nccl: the file of the
-    dump that NCCL's recorder has made beside it; "" where there is none."""
+    """The answer of a rank. `path` is the file of its dump; "" if there is none, for the reason `problem`. `taken` is
+    in Unix seconds. `nccl` is the file of the additional dump that NCCL's recorder has made; "" if there is none."""
 
     path: str
     taken: float
@@ -42,14 +44,15 @@ class DumpAnswer(NamedTuple):
 
 
 Look: TypeAlias = "Callable[[], tuple[str, str]]"
-"""Gives the files of a dump, as `path` and `nccl` of its answer, once they are whole; no path before that."""
+"""Function that returns the files of a dump, as `path` and `nccl` of its answer, once they are complete. Before that it
+returns no path."""
 
 
 def ask_recorders(pids: Mapping[int, int], directory: str, seconds: float = SECONDS) -> dict[int, DumpAnswer]:
-    """By rank, its dump. Takes `seconds` at most, and raises nothing.
+    """Request the dump of each rank, and return the answers by rank, within `seconds`. Raise nothing.
 
-    pids       by rank, its own Python
-    directory  where the hook in the ranks opens their files
+    pids       each rank's own Python, by rank
+    directory  the directory in which the hook in the ranks opens their files
     """
     answers: dict[int, DumpAnswer] = {}
     waiting: dict[int, Look] = {}
@@ -74,7 +77,7 @@ def ask_recorders(pids: Mapping[int, int], directory: str, seconds: float = SECO
 
 
 def read_answer(rank: int, answer: DumpAnswer) -> Dump:
-    """Return the rank's dump, with a fault where there is none. Reading may wait for a file server; raises nothing."""
+    """Return the rank's dump, with a fault if there is none. Reading may wait for a file server. Raise nothing."""
     if answer.problem:
         return Dump(rank, (), {}, False, None, f"is missing ({answer.problem})")
     dump = read_dump_file(answer.path, rank, answer.taken)
@@ -82,14 +85,15 @@ def read_answer(rank: int, answer: DumpAnswer) -> Dump:
 
 
 def _ask(rank: int, pid: int, directory: str) -> tuple[Look, str]:
-    """Ask the rank: how to look for its dump, and why it could not be asked, or ""."""
+    """Send the request to the rank. Return the function that looks for its dump, and the reason why no request was
+    sent; "" if it was."""
     base = os.path.join(directory, f"rank-{rank:05d}")
     if state_of(pid) == "D":  # reading its memory may wait, too
         return _Answered(base).find, "the rank waits in the kernel"
     own = f"{os.path.basename(base)}.{pid}.recorder (deleted)"
     begin = variable(pid, _PIPE_VARIABLE)
     of_nccl = f"{os.path.basename(begin)}{rank}.pipe"
-    pipes = {os.path.basename(path): number for number, path in _descriptors(pid)}  # paths as seen from anywhere
+    pipes = {os.path.basename(path): number for number, path in _descriptors(pid)}  # paths in any mount namespace
     if own in pipes:
         _forget(f"{base}.dump")
         _forget(f"{base}.nccl.dump")
@@ -103,7 +107,7 @@ def _ask(rank: int, pid: int, directory: str) -> tuple[Look, str]:
 
 
 class _Answered:
-    """Looks for what the hook writes: each file whole, the one of NCCL's recorder first."""
+    """The search for the files that the hook writes: each complete, that of NCCL's recorder first."""
 
     def __init__(self, base: str) -> None:
         self._path = base + ".dump"
@@ -116,7 +120,7 @@ class _Answered:
 
 
 class _WholeFile:
-    """Looks for the first of several files that has changed and is whole: torch writes it in place."""
+    """The search for the first of several files that has changed and is complete, since torch writes it in place."""
 
     def __init__(self, rank: int, files: Iterable[str]) -> None:
         self._rank = rank
@@ -144,11 +148,11 @@ def _forget(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
-        pass  # it is the first time
+        pass  # there was no dump before
 
 
 def _write_to(pid: int, number: str) -> str:
-    """Why the pipe could not be written to; "" where it has been. Waits for nobody."""
+    """Write to the pipe, without waiting. Return the reason if it could not be written to; "" otherwise."""
     try:
         with Descriptor(os.open(f"/proc/{pid}/fd/{number}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as pipe:
             os.write(pipe, b"\n")
@@ -158,7 +162,8 @@ def _write_to(pid: int, number: str) -> str:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the process's open files, by number, as links name them; none where this one may not look."""
+    """Yield the number and the link target of each open file of the process; nothing if this process may not read
+    them."""
     folder = f"/proc/{pid}/fd"
     try:
         for number in os.listdir(folder):

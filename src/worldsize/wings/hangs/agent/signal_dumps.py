@@ -1,9 +1,10 @@
-"""Stacks that ranks write themselves, at a signal: what faulthandler does where the hook in the rank has registered it
+"""Stacks that ranks write themselves, at a signal, with faulthandler, if the hook in the rank has registered it
 (`inrank`).
 
-The signal ends a process that does not expect it. So it is sent only to one that catches it, blocks it in no thread
-that could take it, and has the rank's file of stacks open; a child that was forked has all that from its parent, and
-writes into the same file: of each file one process is asked at a time.
+The signal ends a process that does not expect it. So it is sent only to a process that catches it, does not block it in
+a thread that could receive it, and has the rank's file of stacks open. A forked child inherits all that from its
+parent, and writes into the same file: so only one process writes to each file at a time.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,22 +20,23 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.hangs.judgement.stacks.rank_stacks import ThreadStack, parse_faulthandler
 
 SIGNALS_BELOW_LAST = 3
-"""As in `inrank`, which is loaded without this package."""
+"""The same value as in `inrank`, which is loaded without this package."""
 
 SECONDS_EACH = 2.0
-"""The most that one process may take to write: it does so at once, unless the kernel does not let it run."""
+"""The maximum number of seconds for one process to write. It writes at once, unless the kernel does not let it run."""
 
 _QUIET = 0.15
-"""Seconds without a further byte after which a dump is whole: nothing marks its end."""
+"""Seconds without a further byte after which a dump counts as complete, since nothing marks its end."""
 
 _LOOK = 0.02
 _MOST_BYTES = 1 << 20
 _MOST_KEPT = 8 << 20
-"""Bytes of a rank's file above which it is emptied before the next dump: a run may be looked at for weeks."""
+"""The size in bytes above which a rank's file is emptied before the next dump, since looks at a run may continue for
+weeks."""
 
 
 class SignalAnswer(NamedTuple):
-    """The threads that a process has written; none where `problem` says why."""
+    """The threads that a process has written; none if there is a `problem`."""
 
     threads: tuple[ThreadStack, ...]
     problem: str
@@ -46,8 +48,9 @@ def dump_signal() -> int:
 
 
 def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, SignalAnswer]:
-    """Return the stacks of each process of `files`, which names for each the file that it writes to. All files are
-    written to at once, for `SECONDS_EACH` at most by one process, none after `deadline` (monotonic). Raises nothing."""
+    """Return the stacks of each process in `files`, which contains the file that each process writes to. Processes with
+    different files write at the same time. Each process has `SECONDS_EACH` at most, and none writes after `deadline`
+    (monotonic). Raise nothing."""
     answers: dict[int, SignalAnswer] = {}
     waiting: dict[str, list[int]] = {}
     for pid, path in files.items():
@@ -66,7 +69,7 @@ def ask_by_signal(files: Mapping[int, str], deadline: float) -> dict[int, Signal
 
 
 def refusal(pid: int, path: str) -> str:
-    """Why this process is not to be sent the signal; "" where it is."""
+    """Return the reason why the signal must not be sent to this process; "" if it may be."""
     masks = _signal_masks(pid)
     bit = 1 << (dump_signal() - 1)
     if not masks.get("SigCgt", 0) & bit:
@@ -79,7 +82,7 @@ def refusal(pid: int, path: str) -> str:
 
 
 def _signal_masks(pid: int) -> dict[str, int]:
-    """Return the sets of signals of a process's main thread, by their names in proc(5)."""
+    """Return the signal sets of a process's main thread, by their names in proc(5)."""
     found: dict[str, int] = {}
     for line in read_if_possible(f"/proc/{pid}/status").split(b"\n"):
         name, _, value = line.partition(b":")
@@ -92,8 +95,9 @@ def _signal_masks(pid: int) -> dict[str, int]:
 
 
 def _has_open(pid: int, path: str) -> bool:
-    """Return whether one of the process's descriptors is this very file: a program may have closed all that it knows
-    nothing of, and have another file by that number. Where this process may not look, whether anybody has it open."""
+    """Return whether one of the process's descriptors is this file. A program may have closed all descriptors that it
+    does not know, and have another file under that number. If this process may not read the descriptors, return whether
+    any process has the file open."""
     folder = f"/proc/{pid}/fd"
     try:
         wanted = os.stat(path)
@@ -105,7 +109,7 @@ def _has_open(pid: int, path: str) -> bool:
 
 
 def _is_file(link: str, wanted: os.stat_result) -> bool:
-    """Return whether a descriptor's link leads to this file. Raises PermissionError."""
+    """Return whether a descriptor's link leads to this file. Raise PermissionError."""
     try:
         if not os.readlink(link).startswith("/"):
             return False  # a pipe or a socket
@@ -116,8 +120,8 @@ def _is_file(link: str, wanted: os.stat_result) -> bool:
 
 
 def _is_open_somewhere(path: str) -> bool:
-    """Return whether a process of this machine has the file open for writing: the kernel then gives no lease for
-    reading. False where it gives none at all, as for most network file systems."""
+    """Return whether a process of this machine has the file open for writing: the kernel then grants no lease for
+    reading. False if the file system grants no leases at all, as with most network file systems."""
     import fcntl
 
     try:
@@ -131,7 +135,7 @@ def _is_open_somewhere(path: str) -> bool:
 
 
 def make_room(path: str, most: int) -> None:
-    """Empty the file if it has more bytes than that. Who writes to it appends, and goes on at its new end."""
+    """Empty the file if it has more than `most` bytes. The writing process appends, and continues at the new end."""
     try:
         if os.stat(path, follow_symlinks=False).st_size > most:
             flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -142,7 +146,7 @@ def make_room(path: str, most: int) -> None:
 
 
 class _Request:
-    """One process that is to write its stacks, from the end of the file on."""
+    """A request to one process to write its stacks, from the present end of the file on."""
 
     def __init__(self, pid: int, path: str) -> None:
         self.pid = pid
@@ -173,7 +177,7 @@ class _Request:
         return self._is_open
 
     def look(self) -> None:
-        """Read what has been written since the last look."""
+        """Read the data that was written since the last look."""
         if not self._is_open:
             return
         now = time.monotonic()

@@ -1,5 +1,5 @@
-"""For how long one node's ranks have given no sign of life: a line in a log, bytes that their processes have
-moved, or a GPU that works.
+"""The time since one node's ranks have given a sign of life: a line in a log, bytes that their processes have moved, or
+a GPU that works.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,13 +13,13 @@ from worldsize.wings.hangs.judgement.gpu_signs import GpuReading, GpuSigns
 from worldsize.wings.hangs.judgement.watch import QUIET_BYTES_AT_START, NodeSigns
 
 _LATE, _LATE_SECONDS = 3, 5.0
-"""A sample is late when it comes after so many times the period, and so many seconds: the agent itself did not run, nor
-perhaps the ranks."""
+"""The number of periods, and the number of seconds, after which a sample is late (the longer of the two). The agent
+itself did not run then, nor perhaps the ranks."""
 
 
 class SignsOfLife:
-    """The signs of one node, by samples that are taken `every` so many seconds. What is unclear counts as a sign: a
-    sample that comes late, a process that is new or gone."""
+    """The signs of life of one node, from samples that are taken every `every` seconds. Unclear cases count as a sign:
+    a late sample, a new process, an ended process."""
 
     def __init__(self, every: float, now: float) -> None:
         self._patience = max(_LATE * every, _LATE_SECONDS)
@@ -32,8 +32,9 @@ class SignsOfLife:
     def add(
         self, sample: Sample, ranks: Collection[int], gpus: Iterable[GpuReading] = (), is_asked: bool = False
     ) -> NodeSigns:
-        """What the node tells of itself after this sample. `ranks`: those that live; `gpus`: readings of their GPUs;
-        `is_asked`: ranks were asked for their stacks since the last sample, and writing these is no sign of life."""
+        """Return the signs of the node after this sample. `ranks` are those that are alive, `gpus` are readings of
+        their GPUs. `is_asked` is true if stacks were requested from ranks since the last sample, since writing these is
+        no sign of life."""
         last, self._last = self._last, sample
         is_alive = last is not None and (last.logged != sample.logged or (not is_asked and has_moved(last, sample)))
         readings = tuple(gpus)
@@ -44,7 +45,7 @@ class SignsOfLife:
         return NodeSigns(sample.at - self._at, any(size > 0 for size in sample.logged), tuple(sorted(ranks)), idle)
 
     def _idle(self, readings: Collection[GpuReading], at: float) -> float:
-        """For how long the GPUs have done nothing, by readings of which none is old."""
+        """Return the seconds for which the GPUs have been idle, according to recent readings."""
         if at - self._read_at > self._patience or (readings and not self._gpus.are_idle):
             self._idle_since = None
         if readings:
@@ -55,7 +56,8 @@ class SignsOfLife:
 
 
 def has_moved(before: Sample, after: Sample) -> bool:
-    """Return whether a process has moved more bytes than one that waits for the meeting of all, or is new or gone."""
+    """Return whether a process has moved more bytes than a process does that waits for all ranks at the start, or is
+    new or gone."""
     if before.work.keys() != after.work.keys():
         return True
     quiet = QUIET_BYTES_AT_START * (after.at - before.at)

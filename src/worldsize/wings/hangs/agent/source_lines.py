@@ -1,7 +1,8 @@
-"""The source of the lines at which main threads stand: a call of C has no frame, only the line that made it.
+"""The source of the lines that main threads are at. A call into C has no frame, only the line that made it.
 
-The files may lie on a server that does not answer, which may be why the ranks hang: another process reads them, and is
-left alone when it takes too long.
+The files may be on a server that does not answer, which may be the reason why the ranks hang. So another process reads
+them, and is abandoned if it takes too long.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -38,8 +39,8 @@ for file, line in asked:
 
 
 def with_source_lines(found: Iterable[RankStacks], deadline: float) -> list[RankStacks]:
-    """`found`, with the source of the innermost line of each main thread, and of the innermost one of the user's own
-    code, where it can be read until `deadline` (monotonic), and in `SECONDS`. Raises nothing."""
+    """Return `found` with the source of the innermost line of each main thread, and of the innermost line of the user's
+    own code, if it can be read before `deadline` (monotonic) and within `SECONDS`. Raise nothing."""
     stacks = list(found)
     places = sorted({place for each in stacks for place in _places(each)})[:_MOST_LINES]
     texts = dict(zip(places, _lines(places, min(SECONDS, deadline - time.monotonic())))) if places else {}
@@ -58,7 +59,7 @@ def _read_frames(thread: ThreadStack) -> list[Frame]:
 
 
 def _lines(places: Sequence[tuple[str, int]], seconds: float) -> list[str]:
-    """Return the texts of the first of these lines, as many as could be read."""
+    """Return the texts of the first of these lines, up to the last one that could be read in time."""
     if seconds <= 0:
         return []
     order = json.dumps([_MOST_BYTES, _MOST_CHARACTERS, places]).encode()

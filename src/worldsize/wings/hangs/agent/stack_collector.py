@@ -1,15 +1,16 @@
-"""What a node's ranks tell of a hang, at once: their stacks, by py-spy, else by faulthandler in the ranks, else what
-/proc tells; and where it is asked for, the dumps of their Flight Recorders.
+"""The collector of a node's evidence about a hang: the stacks of its ranks, from py-spy, else from faulthandler in the
+ranks, else the values in /proc; and on request the dumps of their Flight Recorders.
 
-It is executed as a program of its own beside the ranks, started by the node's agent or by whoever gives commands to the
-node: reading another process, or a file that a rank has written, can wait for a file server, and then this one can be
-left behind. So it tells what py-spy has found before it asks for more.
+It is executed as a program of its own on the ranks' node, started by the node's agent or by a command on the node.
+Reading another process, or a file that a rank has written, can wait for a file server; the program can be abandoned
+then. So it prints the results of py-spy before it requests more.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 
-    ORDER | python -I -S -c PROGRAM PACKAGES        lines for `node_answer.parse_answer` on the standard output
+    `ORDER | python -I -S -c PROGRAM PACKAGES`    lines for `node_answer.parse_answer` on the standard output
 
-ORDER is JSON: {"ranks": {"0": PID, …}, "directory": where the ranks' files of stacks are, "seconds": 15,
-"dumps": whether the ranks' Flight Recorders are asked, too}.
+ORDER is JSON: {"ranks": {"0": PID, …}, "directory": the directory of the ranks' files of stacks, "seconds": 15,
+"dumps": whether to request the ranks' Flight Recorders as well}.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from worldsize.wings.hangs.agent.stack_collector import main; main()"
 )
 SECONDS = 15.0
-"""The most that all of it may take."""
+"""The maximum number of seconds for the whole collection."""
 
 _NOT_ASKED = {
     "T": "it is stopped (SIGSTOP)",
@@ -60,29 +61,29 @@ _NOT_ASKED = {
     "X": "it has ended",
     "": "it has ended",
 }
-"""By the state of a process, why it is not asked for its stacks by a signal."""
+"""The reason, by the state of a process, why no signal is sent to it for its stacks."""
 
 _ONLY_READ = ("T", "t")
-"""The states of processes that py-spy reads none the less: it does not stop them, nor let them go on."""
+"""The states of processes that py-spy reads nevertheless, since it neither stops nor continues them."""
 
 _SHARE_FOR_SIGNALS = 0.4
-"""Of the time that is left, what py-spy leaves to faulthandler."""
+"""The share of the remaining time that py-spy leaves to faulthandler."""
 
 _SHARE_FOR_DUMPS = 0.2
-"""Of the time of an order, what stacks leave to the others, where they are asked for."""
+"""The share of the time of an order that stacks leave to the dumps, if these are requested."""
 
 _MOST_OF_DUMPS = 320_000
-"""Characters of all dumps of a node: what a node tells goes through its control channel."""
+"""The maximum number of characters of all dumps of a node, since a node's answer goes through its control channel."""
 
 _SILENT = ("Z", "X", "", "T", "t")
-"""The states of processes whose recorder does not answer: they have ended, or are stopped."""
+"""The states of processes whose recorder does not answer, since they have ended or are stopped."""
 
 _MOST_THREADS = 256
 _MOST_STAT = 4096
 
 
 class _Wanted(NamedTuple):
-    """A process whose stacks are wanted."""
+    """A process whose stacks are requested."""
 
     rank: int
     pid: int
@@ -95,12 +96,12 @@ def collect_stacks(
     seconds: float = SECONDS,
     find_program: Callable[[Iterable[int]], str | None] = find_py_spy,
 ) -> Iterator[RankStacks]:
-    """Yield the stacks of each rank's own Python, and then, where that may wait for its data loader's workers or for a
-    child, of its children. Takes `seconds` at most, and raises nothing for what it finds.
+    """Yield the stacks of each rank's own Python, and then those of its children, if it may wait for its data loader's
+    workers or for a child. End within `seconds`, and raise nothing for the data that is read.
 
-    roots         by rank, the process that was started for it; several ranks may have one in common
-    directory     where the hook in the ranks opens their files (`inrank`)
-    find_program  names py-spy, by processes whose PATH may lead to it
+    roots         the process that was started for each rank; several ranks may share one
+    directory     the directory in which the hook in the ranks opens their files (`inrank`)
+    find_program  returns the path of py-spy, from processes whose PATH may lead to it
     """
     deadline = time.monotonic() + seconds
     found = rank_processes(roots)
@@ -117,7 +118,7 @@ def collect_stacks(
 
 
 def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, deadline: float) -> Iterator[RankStacks]:
-    """First what needs no signal, then the others."""
+    """Yield the stacks of the wanted processes: first those that need no signal, then the others."""
     problems = {each.pid: _NOT_ASKED.get(state_of(each.pid), "") for each in wanted}
     waits = {each.pid: _waits(each.pid) for each in wanted}  # reading stacks wakes threads up
     problems.update(
@@ -135,7 +136,7 @@ def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, dea
             if any(thread.frames for thread in found_threads):
                 threads[pid] = found_threads
                 left.pop(pid, None)
-            elif pid in left:  # a thread that runs on while it is read may show none
+            elif pid in left:  # a thread that runs while it is read may show none
                 problems[pid] = answer.problem or RAN_ON
     found = [
         _stacks_of(
@@ -167,7 +168,7 @@ def _collect(wanted: Sequence[_Wanted], program: str | None, directory: str, dea
 def _stacks_of(
     wanted: _Wanted, source: str, threads: tuple[ThreadStack, ...], problem: str, before: int | None
 ) -> RankStacks:
-    """With what the kernel tells of the process, in files whose reading waits for nothing."""
+    """Return the stacks of a process with the kernel's values for it, from files whose reading never waits."""
     pid = wanted.pid
     channel = parse_wait_channel(read_if_possible(f"/proc/{pid}/wchan", _MOST_STAT))
     work = parse_proc(pid, _thread_stats(pid))
@@ -180,8 +181,8 @@ def _stacks_of(
 
 
 def collect_dumps(pids: Mapping[int, int], directory: str, seconds: float) -> Iterator[Dump]:
-    """Yield the dump of each rank's recorder, with a `fault` where there is none. pids: by rank, its own Python.
-    Reading a file may wait for a file server; raises nothing."""
+    """Yield the dump of each rank's recorder, with a `fault` if there is none. `pids` contains each rank's own Python.
+    Reading a file may wait for a file server. Raise nothing."""
     for rank, answer in sorted(ask_recorders(pids, directory, seconds).items()):
         yield read_answer(rank, answer)
 
@@ -199,7 +200,7 @@ def _thread_stats(pid: int) -> dict[int, bytes]:
 
 
 class _Order(NamedTuple):
-    """What the standard input says."""
+    """The order from the standard input."""
 
     roots: Mapping[int, int]
     directory: str
@@ -208,7 +209,7 @@ class _Order(NamedTuple):
 
 
 def _order_of(value: Any) -> _Order:
-    """Raises one of PARSE_ERRORS."""
+    """Return the order in a JSON value. Raise one of PARSE_ERRORS."""
     return _Order(
         {int(rank): int(pid) for rank, pid in value["ranks"].items()},
         str(value["directory"]),
@@ -218,7 +219,7 @@ def _order_of(value: Any) -> _Order:
 
 
 def main() -> None:
-    """Execute the order on the standard input."""
+    """Execute the order on the standard input. Exit with an error for an invalid order."""
     try:
         order = _order_of(json.loads(sys.stdin.buffer.read()))
     except PARSE_ERRORS as error:
@@ -229,7 +230,7 @@ def main() -> None:
 
 
 def _lines(order: _Order) -> Iterator[str]:
-    """What is found, as lines, each as soon as it is known; within the order's seconds altogether."""
+    """Yield the results as lines, each as soon as it is known, within the order's seconds altogether."""
     end = time.monotonic() + order.seconds
     for_dumps = _SHARE_FOR_DUMPS * order.seconds if order.dumps else 0.0
     pids: dict[int, int] = {}

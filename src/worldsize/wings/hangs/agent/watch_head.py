@@ -1,6 +1,7 @@
-"""The head's part in the watch over a run that may hang: what all nodes tell comes together here, and is judged.
+"""The head's part in the watch over a run that may hang: it receives the messages of all nodes, and has them judged.
 
-What is found stands in the run's directory: the stacks of each look, `stacks/node-0000-0001.jsonl`, and `hang.json`.
+The results are in the run's directory: the stacks of each look, `stacks/node-0000-0001.jsonl`, and `hang.json`.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -25,18 +26,18 @@ from worldsize.wings.hangs.agent.watch_node import start_program
 from worldsize.wings.hangs.judgement.watch import NodeSigns, Step, Watch, signs_of
 
 _MOST_LOOKS = 20
-"""Looks at a run in one silence that are kept for the judgement of the next."""
+"""The number of looks at a run in one silence that are kept for the next judgement."""
 
 JUDGE_SECONDS = 300.0
-"""The most that a judgement may take: it reads files of all ranks, and a file server may not answer."""
+"""The maximum number of seconds for a judgement, which reads files of all ranks: a file server may not answer."""
 
 Ask: TypeAlias = "Callable[[int, bool], None]"
 
 
 class WatchedRun:
-    """The run as its head sees it.
+    """The run from the point of view of its head.
 
-    ask     has each node take sample number N of the stacks, with or without its recorders' dumps
+    ask     makes each node take sample number N of the stacks, with or without its recorders' dumps
     decide  ends the run with a message
     spared  the children of this process that are not ranks
     """
@@ -71,7 +72,7 @@ class WatchedRun:
         return self._judge != 0
 
     def hear(self, node: int, message: Mapping[str, Any]) -> None:
-        """Take in what a node tells; a damaged message is ignored."""
+        """Process the message of a node. A damaged message is ignored."""
         signs = signs_of(message.get("signs"))
         if signs is not None:
             self._signs[node] = signs
@@ -83,7 +84,7 @@ class WatchedRun:
             self._watch.note_answer(node, number)
 
     def step(self, nodes: Collection[int], now: float) -> None:
-        """Do what is due. `nodes`: those that are still part of the run."""
+        """Do the work that is due. `nodes` are those that are still part of the run."""
         if self._judge:
             is_late = now >= self._judge_until
             if is_late:
@@ -105,12 +106,12 @@ class WatchedRun:
             self._recorder.write_event("notice", id=HANG, text="the run continues: there are signs of life again")
 
     def close(self) -> None:
-        """End the judge, if it still runs, without waiting for it."""
+        """Kill the judge, if it still runs, without waiting for it."""
         if self._judge in self._spared:
             processes.signal_process(self._judge, signal.SIGKILL)
 
     def _forget_samples(self) -> None:
-        """Remove the samples of a run that works: one that does so in silence for days is looked at all the time."""
+        """Remove the samples of a run that works. A run that works in silence for days is sampled again and again."""
         for path in self._kept:
             try_unlink(path)
         self._kept.clear()
@@ -143,7 +144,7 @@ class WatchedRun:
             self._watch.note_judgement(False, now)
 
     def _finish_judging(self, now: float) -> None:
-        """Tell what was found, once the judge has ended."""
+        """Report the result of the judge, after it has ended."""
         self._judge = 0
         found = read_object(self._paths.judged)
         sentence = found.get("sentence")

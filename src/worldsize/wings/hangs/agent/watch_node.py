@@ -1,8 +1,9 @@
-"""One node's part in the watch over a run that may hang: it tells the head of its ranks' signs of life, and takes their
-stacks when it is asked.
+"""The part of one node in the watch over a run that may hang: it reports its ranks' signs of life to the head, and
+takes their stacks on request.
 
-All nodes' words go through the head's connections: nodes may share no file system. Nothing here blocks, and nothing
-raises: the ranks matter more than what is known of them.
+All nodes' messages go through the head's connections, since nodes may share no file system. Nothing here blocks or
+raises, since the ranks matter more than the knowledge about them.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -26,19 +27,19 @@ from worldsize.wings.hangs.agent.signs_of_life import SignsOfLife
 from worldsize.wings.hangs.agent.stack_collector import PROGRAM, SECONDS
 
 _MOST_SENT = 900_000
-"""Bytes that a sample may take in a message: a line of the control channel may have a mebibyte, and a longer one ends
-the connection."""
+"""The maximum number of bytes of a sample in a message. A line of the control channel may have a mebibyte, and a longer
+one ends the connection."""
 
 _MOST_READ = 8 << 20
 
 PATIENCE = 5.0
-"""Seconds after its own limit for which the program that takes stacks is waited for."""
+"""Seconds to wait for the program that takes stacks after its own limit has passed."""
 
 Tell: TypeAlias = "Callable[[dict[str, Any]], None]"
 
 
 class WatchedNode:
-    """The node's part. `tell` brings a message to the head."""
+    """The node's part in the watch. `tell` sends a message to the head."""
 
     def __init__(self, paths: RunPaths, node: int, ranks: RankProcesses, signs: SignsOfLife, tell: Tell) -> None:
         self._paths = paths
@@ -57,7 +58,7 @@ class WatchedNode:
         return self._collector != 0
 
     def look(self, now: float) -> None:
-        """Take a sample of the signs of life, and tell."""
+        """Take a sample of the signs of life, and report it to the head."""
         running = self._ranks.running()
         living = [rank for process in running.values() for rank in process.ranks]
         sample = sample_node(self._paths, running, running, now)
@@ -66,8 +67,8 @@ class WatchedNode:
         self._tell({"signs": signs._asdict()})
 
     def start_collecting(self, number: int, dumps: bool) -> None:
-        """Start the program that takes the stacks of this node's ranks, for the `number`-th time in the run; with
-        `dumps`, those of their recorders too."""
+        """Start the program that takes the stacks of this node's ranks, as sample `number` of the run; with `dumps`,
+        also the dumps of their recorders. Do nothing if the program is running already."""
         if self._collector:
             return
         self._number = number
@@ -84,7 +85,8 @@ class WatchedNode:
             self._tell({"sampled": number, "text": ""})
 
     def finish_collecting(self, now: float) -> None:
-        """Tell what the program has found, once it has ended, or is late: it may wait for a file server for ever."""
+        """Report the results of the program to the head, once it has ended or is late. It may wait for a file server
+        for ever."""
         if not self._collector:
             return
         if self._collector in self._ranks.spared:
@@ -98,7 +100,7 @@ class WatchedNode:
         self._tell({"sampled": self._number, "text": _sendable(text)})
 
     def close(self) -> None:
-        """End the programs that still run, without waiting for them."""
+        """Kill the programs that still run, without waiting for them."""
         self._gpus.close()
         if self._collector in self._ranks.spared:
             processes.signal_process(self._collector, signal.SIGKILL)
@@ -109,7 +111,7 @@ class WatchedNode:
 
 
 def _sendable(text: str) -> str:
-    """Return the lines of `text` that have room in a message, in which it is JSON within JSON; whole ones."""
+    """Return the complete lines of `text` that fit into a message, in which they are JSON within JSON."""
     kept, room = [], _MOST_SENT
     for line in filter(None, text.split("\n")):
         size = len(json.dumps(json.dumps(line + "\n")))
@@ -120,15 +122,16 @@ def _sendable(text: str) -> str:
 
 
 def packages() -> str:
-    """What holds the package: a folder, or agent.pyz."""
+    """Return the path that contains the package: a folder, or agent.pyz."""
     found = os.path.abspath(__file__)
-    for _ in range(5):  # agent, hangs, wings, worldsize, and what holds that
+    for _ in range(5):  # agent, hangs, wings, worldsize, and its container
         found = os.path.dirname(found)
     return found
 
 
 def start_program(program: str, order: str, output: str) -> int:
-    """Start a helper that reads `order` and whose standard output is the file; its pid. Raises OSError."""
+    """Start a helper that reads `order` from its standard input and writes its standard output to a file. Return its
+    pid. Raise OSError."""
     with Descriptor(open_unnamed_file("order")) as descriptor:
         write_all(descriptor, order.encode())
         os.lseek(descriptor, 0, os.SEEK_SET)

@@ -1,20 +1,21 @@
-"""Has each Python of a rank write its threads' stacks when the node's agent asks for them, by a signal; and lets the
-agent's children read them from outside. Once torch is loaded, the rank's own Python also waits to be asked for the dump
-of torch's Flight Recorder (`recorder`).
+"""The hook by which each Python of a rank writes its threads' stacks when the node's agent sends a signal. It also
+allows the agent's children to read them from outside. Once torch is loaded, the rank's own Python also waits for
+requests for the dump of torch's Flight Recorder (`recorder`).
 
-In a run this is `worldsize_inrank.hangs`, called by sitecustomize. faulthandler writes from C, whatever the rank waits
-for, also while C code holds Python's lock. The file is opened as the rank starts: then it needs nothing but the open
-file. Whoever sends the signal checks first that the process catches it, and that it has the file open
+In a run this is `worldsize_inrank.hangs`, called by sitecustomize. faulthandler writes from C, regardless of what the
+rank waits for, also while C code holds Python's lock. The file is opened when the rank starts, so that only the open
+file is needed later. The sender of the signal checks first that the process catches it, and that it has the file open
 (`wings.hangs.agent.signal_dumps`).
-Whatever fails here is let be: a rank is worth more than its stack.
+
+Errors here are ignored: a rank is worth more than its stack.
 """
 
 import os  # and next to nothing else, `__future__` neither: every start of a rank pays for it
 import sys
 
 SIGNALS_BELOW_LAST = 3
-"""The signal is SIGRTMAX minus this many. Nothing that we know of uses it: glibc uses the first two of them, Valgrind
-the last one."""
+"""The signal is SIGRTMAX minus this number. No other use of it is known: glibc uses the first two real-time signals,
+Valgrind the last one."""
 
 _COLLECTIVES = "torch.distributed.distributed_c10d"
 _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
@@ -22,7 +23,7 @@ _PR_SET_PTRACER = 0x59616D61
 
 
 def at_start() -> None:
-    """Get ready. Takes less than a millisecond, and raises nothing."""
+    """Prepare this process. Takes less than a millisecond, and raises nothing."""
     for part in (_register, _allow_tracing, _wait_for_torch):
         try:
             part()
@@ -31,16 +32,16 @@ def at_start() -> None:
 
 
 def stacks_file(error_file: str) -> str:
-    """Where the stacks go of the rank whose exceptions go to `error_file`: the same name, and the folder `stacks`
-    beside that one."""
+    """Return the file for the stacks of the rank whose exceptions go to `error_file`. It has the same name, in the
+    folder `stacks` next to the folder of that file."""
     folder, name = os.path.split(error_file.replace("%t", os.environ.get("SLURM_PROCID", "0").zfill(5)))
     return os.path.join(os.path.dirname(folder), "stacks", name.rpartition(".")[0] + ".txt")
 
 
 def _register() -> None:
-    """Write all stacks at the signal, unless something in this process has a handler for it. There is no chain: the
-    signal's default is to end the process."""
-    import _signal  # type: ignore[import-not-found]  # what `signal` makes enums of
+    """Register faulthandler to write all stacks at the signal, unless this process has a handler for it already.
+    Handlers are not chained, since the signal ends the process by default."""
+    import _signal  # type: ignore[import-not-found]  # the source of `signal`'s enums
     import faulthandler
 
     number = _signal.SIGRTMAX - SIGNALS_BELOW_LAST
@@ -58,12 +59,12 @@ def _open(path: str) -> int:
         try:
             os.mkdir(folder, mode & 0o777)
         except FileExistsError:
-            pass  # another rank was sooner
+            pass  # another rank has made it
         return os.open(path, flags, mode & 0o666)
 
 
 class _AtTorch:
-    """A finder that finds nothing: it starts what waits for questions once, when torch imports its collectives."""
+    """A finder that finds nothing. It starts the recorder once, when torch imports its collectives."""
 
     def __init__(self) -> None:
         self.is_waiting = True
@@ -87,8 +88,8 @@ def _wait_for_torch() -> None:
 
 
 def start_recorder() -> None:
-    """Set what torch's recorder reads, where a job wants to know about hangs; and have this process wait to be asked
-    for a dump, if it is the rank's own Python. Raises OSError."""
+    """Set the variables that torch's recorder reads, if the job has a watchdog. Start the thread that waits for
+    requests for a dump, if this process is the rank's own Python. Raise OSError."""
     from . import recorder
 
     base = stacks_file(os.environ["WORLDSIZE_ERROR_FILE"]).rpartition(".")[0]
@@ -99,11 +100,12 @@ def start_recorder() -> None:
 
 
 def _allow_tracing() -> None:
-    """Let the agent and its descendants trace this process where Yama lets only a process's own ancestors (scope 1).
+    """Allow the agent and its descendants to trace this process if Yama allows only a process's own ancestors (scope
+    1).
 
-    The kernel's documentation and source say so (Documentation/admin-guide/LSM/Yama.rst, yama_lsm.c): the process that
-    is declared and its descendants may attach. A fork is a task of its own, and has declared nothing. This was read,
-    not tried: no machine of ours has Yama.
+    According to the kernel's documentation and source (Documentation/admin-guide/LSM/Yama.rst, yama_lsm.c), the process
+    that is declared and its descendants may attach. A fork is a task of its own, and has declared nothing. This was
+    read, not tested, since no machine with Yama was available.
     """
     try:
         with open(_PTRACE_SCOPE) as file:
@@ -132,7 +134,7 @@ def _declare_tracer() -> None:
 
 
 def _agent() -> int:
-    """Return the process that has started this rank's session; 0 where nobody can tell."""
+    """Return the ID of the process that has started this rank's session; 0 if it cannot be read."""
     try:
         with open(f"/proc/{os.getsid(0)}/stat") as file:
             return int(file.read().rpartition(") ")[2].split()[1])

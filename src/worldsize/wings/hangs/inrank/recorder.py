@@ -1,13 +1,14 @@
-"""Has a rank write the dumps of PyTorch's Flight Recorder when the node's agent asks for them, whatever the rank's main
-thread waits for; and sets what torch reads before it records.
+"""The part of a rank that writes the dumps of PyTorch's Flight Recorder when the node's agent requests them, regardless
+of what the rank's main thread waits for. It also sets the variables that torch reads before it records.
 
-A thread waits at a pipe whose name is gone as soon as it is open: the agent finds it among the rank's descriptors
-(`wings.hangs.agent.recorder_dumps`), and a process that was forked or started by the rank has nobody at it. While
-another thread holds Python's lock there is no answer. NCCL's recorder is asked in the same way as gloo's:
-`TORCH_NCCL_DEBUG_INFO_PIPE_FILE` is left alone. torch ends the rank where it cannot make that pipe, in a container that
-sees no such folder, say; and its own thread needs Python's lock, too, for the frames that it adds
+A thread waits at a pipe whose name is removed as soon as the pipe is open. The agent finds the pipe among the rank's
+descriptors (`wings.hangs.agent.recorder_dumps`). In a process that the rank has forked or started, no thread waits at
+it. There is no answer while another thread holds Python's lock. NCCL's recorder is dumped in the same way as gloo's,
+without `TORCH_NCCL_DEBUG_INFO_PIPE_FILE`. torch ends the rank if it cannot make that pipe, for example in a container
+that does not see the folder. Its own thread also needs Python's lock for the frames that it adds
 (`ProcessGroupNCCL.cpp`, `HeartbeatMonitor::runLoop`).
-Loaded once torch is: nothing else pays for it.
+
+The module is loaded after torch, so that other processes do not load it.
 """
 
 import os
@@ -15,11 +16,11 @@ import sys
 
 _ALWAYS = 64
 _SIZE = "2000"
-"""Calls that are kept: what newer torch does by itself."""
+"""The number of calls that are kept, which is the default of newer torch."""
 
 _FILES = "/nccl-rank-"
-"""How the beginning of the names of NCCL's own dumps ends; a variable that has it was set by a rank, perhaps of the run
-that this one was started in."""
+"""The end of the prefix of the names of NCCL's own dumps. A variable with this end was set by a rank, perhaps of the
+run that this one was started in."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def set_variables(base: str) -> None:
-    """Set what the user has not: how many calls the recorder keeps, and where NCCL's watchdog puts dumps by itself.
-    `base`: as for `start`. From the release on that records for gloo, too (2.8), variables have new names, and the old
-    ones a warning in each rank's log.
+    """Set the variables that the user has not set: the number of calls that the recorder keeps, and the path of the
+    dumps that NCCL's watchdog writes by itself. `base` is the same as for `start`. From the release on that also
+    records for gloo (2.8), the variables have new names, and the old names cause a warning in each rank's log.
 
-    TORCH_INCLUDE_STACK_TRACE: a dump with Python's frames waits for Python's lock (pytorch#167023).
-    TORCH_NCCL_DUMP_ON_TIMEOUT: the default since pytorch#143446.
+    TORCH_INCLUDE_STACK_TRACE is 0, since a dump with Python's frames waits for Python's lock (pytorch#167023).
+    TORCH_NCCL_DUMP_ON_TIMEOUT is 1, the default since pytorch#143446.
     """
     is_new = hasattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace")
     wanted = {
@@ -47,7 +48,8 @@ def set_variables(base: str) -> None:
 
 
 def start(base: str) -> None:
-    """Begin to wait. `base`: the path of the rank's file of stacks, without its ending. Raises OSError."""
+    """Start the thread that waits for requests. `base` is the path of the rank's file of stacks, without its ending.
+    Raise OSError."""
     import _thread  # without `threading`, which waits for its threads
 
     path = f"{base}.{os.getpid()}.recorder"
@@ -60,7 +62,7 @@ def start(base: str) -> None:
 
 
 def _answer(pipe: int, base: str) -> None:
-    """Write dumps for each line of the pipe, until something else has its number."""
+    """Write dumps for each line of the pipe, until another file has its descriptor number."""
     wanted = os.fstat(pipe).st_ino
     try:
         while os.fstat(pipe).st_ino == wanted and os.read(pipe, _ALWAYS):
@@ -69,17 +71,18 @@ def _answer(pipe: int, base: str) -> None:
             except Exception:  # noqa: BLE001  a rank is worth more than its dump
                 pass
     except OSError:
-        pass  # the rank has closed all that it knows nothing of
+        pass  # the rank has closed all descriptors that it does not know
 
 
 def _write(base: str) -> None:
-    """Put the dumps of NCCL's recorder, and last that of gloo's, at their places; nothing where this torch has none."""
+    """Write the dumps of NCCL's recorder, and last that of gloo's, to their files. Do nothing if this torch has
+    none."""
     distributed = sys.modules.get("torch._C._distributed_c10d")
     own, nccl = (getattr(distributed, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
     if nccl is not None:
         try:
             _put(base + (".dump" if own is None else ".nccl.dump"), _dump_of_nccl(nccl))
-        except Exception:  # noqa: BLE001  gloo's may be had none the less
+        except Exception:  # noqa: BLE001  gloo's may be available nevertheless
             pass
     if own is not None:  # with frames torch imports its compiler, to look for those of compiled code
         _put(base + ".dump", own(includeStackTraces=False))
@@ -93,7 +96,7 @@ def _dump_of_nccl(dump: "Callable[..., bytes]") -> bytes:
 
 
 def _put(path: str, data: bytes) -> None:
-    """Put the data at `path`, whole or not at all."""
+    """Write the data to `path`, whole or not at all."""
     mode = os.stat(os.path.dirname(path)).st_mode & 0o666
     temporary = f"{path}.{os.getpid()}"
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)

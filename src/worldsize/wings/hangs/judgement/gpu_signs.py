@@ -1,16 +1,17 @@
-"""Whether a GPU works, by readings of it: a sign of life of ranks that print nothing and read nothing.
+"""The judgement of whether a GPU works, from readings of it. This is a sign of life of ranks that print nothing and
+read nothing.
 
-That a kernel runs is none: ranks that wait in NCCL keep their GPUs 100 % busy, since its kernels ask again and again
-whether the others have come. They do so within the GPU's caches, and touch its memory hardly ever: the one published
-case had 0 % memory traffic, and 118 of 400 W (NVIDIA/nccl#2428). So a GPU works when there is traffic, and no
-less traffic and power than a part of what it had while the run gave other signs of life. Power can only speak against
-it: what NCCL takes while it waits, 30 to 50 % of the limit, is what a GPU whose power is capped takes for its work. The
-clock says nothing, either way.
+A running kernel is no sign: ranks that wait in NCCL keep their GPUs 100 % busy, since its kernels poll whether the
+other ranks have come. They do so within the GPU's caches, and hardly access its memory: the one published case had 0 %
+memory traffic, and 118 of 400 W (NVIDIA/nccl#2428). So a GPU works if there is traffic, and if traffic and power are at
+least a certain share of their values while the run gave other signs of life. Power can only be evidence against work:
+NCCL takes 30 to 50 % of the limit while it waits, and a GPU whose power is capped takes as much for its work. The clock
+is no evidence in either direction.
 
-A wrong "works" would hide a hang, and a wrong "not" costs a look at the ranks. So what cannot be told is no sign: no
-reading of traffic, a divided GPU, one that others compute on, too, and one with so little to do (a small model) that it
-cannot be told from one that waits. There the ranks' stacks decide, as they do without GPUs. The limits were chosen by
-what is published, not by measurements.
+A wrong "works" would hide a hang, and a wrong "not" costs a look at the ranks. So unclear cases are no sign of life: no
+reading of traffic, a divided GPU, a GPU that others compute on as well, and a GPU with so little work (a small model)
+that it cannot be distinguished from one that waits. The ranks' stacks decide in these cases, as they do without GPUs.
+The limits were chosen from published values, not from measurements.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,20 +23,21 @@ from collections.abc import Collection, Iterable
 from worldsize.common.named_tuple import NamedTuple
 
 LEAST_TRAFFIC = 0.1
-"""Of the time in which memory is read or written; of most trainings it is 0.3 and more. What draws a screen takes some
-hundredths."""
+"""The minimum share of the time in which memory is read or written. It is 0.3 and more in most trainings. Drawing a
+screen takes some hundredths."""
 
 LEAST_SHARE = 0.25
-"""Of the highest traffic that the GPU had while the run gave other signs of life, and of the highest power."""
+"""The minimum share of the highest traffic, and of the highest power, that the GPU had while the run gave other signs
+of life."""
 
 
 MOST_IDLE_TRAFFIC = 0.01
-"""Of the time in which the memory of a GPU is read or written that only waits."""
+"""The maximum share of the time in which the memory of a GPU that only waits is read or written."""
 
 
 class GpuReading(NamedTuple):
-    """A GPU since the reading before. traffic: the share of the time in which its memory was read or written; power:
-    watts; each None where nobody tells."""
+    """The reading of a GPU since the previous reading. `traffic` is the share of the time in which its memory was read
+    or written. `power` is in watts. Each is None if unknown."""
 
     gpu: int
     traffic: float | None
@@ -43,8 +45,8 @@ class GpuReading(NamedTuple):
 
 
 def works(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Return whether the GPU works. `highest`: what it had while the run gave other signs of life; None where there is
-    no such reading."""
+    """Return whether the GPU works. `highest` holds its highest values while the run gave other signs of life; None if
+    there is no such reading."""
     if reading.traffic is None or reading.traffic < LEAST_TRAFFIC:
         return False
     if highest is None:
@@ -53,8 +55,8 @@ def works(reading: GpuReading, highest: GpuReading | None) -> bool:
 
 
 def is_idle(reading: GpuReading, highest: GpuReading | None) -> bool:
-    """Return whether the GPU has worked before, and does not any more. One that has always had little to do is none: it
-    cannot be told from one that works."""
+    """Return whether the GPU has worked before, and no longer does. False for a GPU that has always had little work,
+    since it cannot be distinguished from one that works."""
     has_worked = highest is not None and highest.traffic is not None and highest.traffic >= LEAST_TRAFFIC
     return has_worked and reading.traffic is not None and reading.traffic <= MOST_IDLE_TRAFFIC
 
@@ -64,16 +66,16 @@ def _is_enough(value: float | None, highest: float | None) -> bool:
 
 
 class GpuSigns:
-    """The signs of life of one node's GPUs, reading by reading. `are_idle`: whether all GPUs of the last readings have
-    worked before, and do not any more; None before there are any."""
+    """The signs of life of one node's GPUs, reading by reading. `are_idle` is true if all GPUs of the last readings
+    have worked before, and no longer do; None before there are readings."""
 
     def __init__(self) -> None:
         self.are_idle: bool | None = None
         self._highest: dict[int, GpuReading] = {}
 
     def add(self, readings: Iterable[GpuReading], is_alive: bool) -> bool:
-        """Return whether any of the GPUs works. `is_alive`: the ranks have given another sign of life meanwhile, so
-        that these readings tell how high those of work are."""
+        """Record the readings, and return whether any of the GPUs works. `is_alive` is true if the ranks have given
+        another sign of life meanwhile, so that these readings show the level of a GPU at work."""
         found = list(readings)
         if is_alive:
             for each in found:
@@ -94,6 +96,6 @@ def _highest(known: float | None, value: float | None) -> float | None:
 
 
 def is_own(pids: Collection[int], own: Collection[int]) -> bool:
-    """Return whether a GPU is the run's alone. `pids`: the processes that compute on it; `own`: those of the run's
-    ranks here. What others do there is told together with what the ranks do, so a shared GPU tells nothing."""
+    """Return whether only the run uses a GPU. `pids` are the processes that compute on it, `own` are those of the run's
+    ranks on this node. Readings do not separate the processes, so those of a shared GPU show nothing."""
     return bool(pids) and set(own).issuperset(pids)

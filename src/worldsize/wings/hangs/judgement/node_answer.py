@@ -1,7 +1,8 @@
-"""What a node's collector has written: lines of stacks, and of dumps of the Flight Recorder.
+"""The output of a node's collector: lines of stacks, and of dumps of the Flight Recorder.
 
-They are told apart by their form: a list of JSON holds stacks, an object a dump. The text may be cut short anywhere,
-and may hold anything else: that is left out.
+The lines are distinguished by their form: a list of JSON holds stacks, an object a dump. The text may be cut short
+anywhere, and may hold anything else, which is left out.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -18,10 +19,10 @@ _MOST_LINES = 100_000
 
 
 class NodeAnswer(NamedTuple):
-    """What one node, or several, have told.
+    """The answer of one node, or of several.
 
-    stacks   of each process, in the order of the lines
-    dumps    at most one of each rank, the last that was told; those that cannot be read have a `fault`
+    stacks   those of each process, in the order of the lines
+    dumps    at most one of each rank, the last in the text; those that cannot be read have a `fault`
     """
 
     stacks: tuple[RankStacks, ...] = ()
@@ -29,7 +30,7 @@ class NodeAnswer(NamedTuple):
 
 
 def parse_answer(text: str, most: int = MOST_CHARACTERS) -> NodeAnswer:
-    """What the first `most` characters of `text` hold. Raises nothing for it."""
+    """Return the answer in the first `most` characters of `text`. Raise nothing for any text."""
     stacks: list[RankStacks] = []
     dumps: dict[int, Dump] = {}
     for line in text[:most].split("\n", _MOST_LINES)[:_MOST_LINES]:

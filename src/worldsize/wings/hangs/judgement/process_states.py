@@ -1,4 +1,4 @@
-"""Which ranks keep the others waiting, by what the kernel and the agents know of their processes.
+"""The ranks that keep the others waiting, according to the kernel's and the agents' knowledge of their processes.
 
 Standard library only (Python >= 3.8).
 """
@@ -14,18 +14,19 @@ _STOPPED, _TRACED, _IN_KERNEL = "T", "t", "D"
 
 
 class RankState(NamedTuple):
-    """A rank's process: `code` is its exit code, None while it lives; `state`, its letter in `/proc/PID/stat`, "" where
-    nobody knows."""
+    """The state of a rank's process. `code` is its exit code, None while it is alive. `state` is its letter in
+    `/proc/PID/stat`; "" if unknown."""
 
     code: int | None = None
     state: str = ""
 
 
 def process_findings(states: Mapping[int, RankState]) -> list[Finding]:
-    """What the states say of a run that stands still, by rank; findings that name ranks first; never none.
+    """Return the findings from the states, by rank, of a run that makes no progress. Findings that name ranks come
+    first; there is always at least one.
 
-    A rank that has ended with 0 while others wait comes to no call any more; nor does one that somebody has stopped.
-    Both are certain. A debugger's rank may be one that we look at, and one that waits in the kernel may go on.
+    A rank that has ended with 0 while others wait, or that was stopped, enters no further call. Both are certain. A
+    debugger's rank may be under examination by a user, and a rank that waits in the kernel may continue.
     """
     alive = {rank for rank, each in states.items() if each.code is None}
     stopped = tuple(sorted(rank for rank in alive if states[rank].state == _STOPPED))

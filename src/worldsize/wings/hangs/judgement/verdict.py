@@ -1,8 +1,9 @@
-"""The verdict on a hang, of what all witnesses say: which ranks, how, where they are, and how sure that is.
+"""The verdict on a hang, computed from the findings of all witnesses: which ranks cause it, how, where they are, and
+how certain that is.
 
-A name needs two witnesses that agree, or stacks or the Flight Recorder alone, or what the kernel or an agent has seen
-beyond doubt. Where stacks and recorder, or any two that would do, name different ranks, nobody is named and both are
-shown: a wrong name costs more than none.
+Ranks are named if two witnesses agree, if the stacks or the Flight Recorder alone name them, or if the kernel or an
+agent has seen the cause with certainty. Where the stacks and the recorder, or any two witnesses that would each
+suffice, name different ranks, the verdict names no rank and shows both: a wrong name costs more than none.
 
 Standard library only (Python >= 3.8).
 """
@@ -30,9 +31,9 @@ from worldsize.wings.hangs.judgement.finding import (
 from worldsize.wings.hangs.judgement.finding import Finding as Finding
 
 ESTABLISHED = "established"
-"""Two witnesses agree, or the kernel or an agent has seen it."""
+"""The standing of a verdict on which two witnesses agree, or that the kernel or an agent has seen with certainty."""
 SUPPORTED = "supported"
-"""Stacks, or the Flight Recorder, alone say it."""
+"""The standing of a verdict that the stacks or the Flight Recorder alone support."""
 UNKNOWN = "unknown"
 
 _ENOUGH = 2
@@ -40,13 +41,13 @@ _STRONG = frozenset((STACKS, RECORDER))
 
 
 class Verdict(NamedTuple):
-    """Why a run stands still.
+    """The verdict on why a run hangs.
 
-    standing   ESTABLISHED, SUPPORTED or UNKNOWN; nobody is named where it is UNKNOWN
+    standing   ESTABLISHED, SUPPORTED or UNKNOWN; with UNKNOWN no rank is named
     kind, ranks, call, sequence, waiting, since, place  as in `Finding`
-    witnesses  who say so, in the order of WITNESSES; where it is UNKNOWN, who say anything
-    missing    by witness, why it says nothing
-    sentence   all this in words, without a full stop
+    witnesses  the witnesses that agree, in the order of WITNESSES; with UNKNOWN, all that name ranks
+    missing    for each witness that names no rank, the reason
+    sentence   the verdict in words, without a full stop
     """
 
     standing: str
@@ -65,9 +66,13 @@ class Verdict(NamedTuple):
 def hang_verdict(
     findings: Iterable[Finding], nodes: Mapping[int, int] | None = None, missing: Mapping[str, str] | None = None
 ) -> Verdict:
-    """Return the verdict. `nodes`: by rank, its node, to be told with it. `missing`: by witness, why it was not heard;
-    a witness that has found nobody is missing with what it says. Of a Flight Recorder without any dump there is to be
-    no finding: what the recorder does not see makes other calls that stacks show doubtful."""
+    """Return the verdict on a hang.
+
+    `nodes` maps ranks to their nodes, which the sentence includes. `missing` maps witnesses to the reason why they were
+    not consulted; a witness whose findings name no rank is missing with the text of these findings. The caller must not
+    pass a finding of the Flight Recorder if there is no dump: a recorder finding that does not confirm a different call
+    seen by the stacks makes that call doubtful.
+    """
     said = list(findings)
     unheard = _missing(said, missing or {})
     sure = [each for each in said if not _is_doubtful(each, said)]
@@ -80,8 +85,9 @@ def hang_verdict(
 
 
 def _is_doubtful(finding: Finding, said: Iterable[Finding]) -> bool:
-    """Return whether stacks name ranks for another call than that of the others, and the Flight Recorder, which knows
-    the groups of calls, was heard and does not see these ranks apart."""
+    """Return whether a finding of the stacks, that ranks are in another call than the others, is doubtful. It is
+    doubtful if the Flight Recorder, which knows the process groups of calls, has findings and none of them names the
+    same ranks."""
     if finding.witness != STACKS or finding.kind != OTHER_CALL:
         return False
     recorded = [each for each in said if each.witness == RECORDER]
@@ -89,7 +95,7 @@ def _is_doubtful(finding: Finding, said: Iterable[Finding]) -> bool:
 
 
 def _missing(findings: Iterable[Finding], given: Mapping[str, str]) -> dict[str, str]:
-    """By witness that names nobody, why."""
+    """Return the reason for each witness that names no rank, by witness."""
     heard: dict[str, list[str]] = {}
     naming = set()
     for each in findings:
@@ -104,7 +110,9 @@ def _missing(findings: Iterable[Finding], given: Mapping[str, str]) -> dict[str,
 
 
 def _best_of(findings: Sequence[Finding]) -> list[Finding]:
-    """What one witness says, as one finding of the kind that counts most: of several groups, the ranks of all."""
+    """Return the findings of one witness merged into one finding, of the kind that takes precedence. Where several
+    findings of this kind name ranks, the merged one names all of these ranks. Return an empty list if no rank is named.
+    """
     named = [each for each in findings if each.kind in KINDS and each.ranks]
     if not named:
         return []
@@ -123,7 +131,7 @@ def _best_of(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings, those together that name the same ranks."""
+    """Return the findings grouped by the ranks that they name."""
     found: dict[tuple[int, ...], list[Finding]] = {}
     for each in findings:
         found.setdefault(each.ranks, []).append(each)
@@ -131,8 +139,8 @@ def _agreeing(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _weight(group: Iterable[Finding]) -> int:
-    """Return how many witnesses the findings of the same ranks count as: those of one kind, and the kind that most
-    name."""
+    """Return the weight of findings that name the same ranks, in witnesses. A finding that suffices alone counts as
+    two. Only findings of one kind are added up, and the largest sum counts."""
     return max(sum(_ENOUGH if _is_enough(each) else 1 for each in group if each.kind == kind) for kind in KINDS)
 
 
@@ -182,8 +190,9 @@ def _named(
 
 
 def _kind_of(group: Sequence[Finding]) -> str:
-    """Return the kind that is enough by itself, and counts most among those that are. A rank that stacks show within a
-    call which the others have left is in that one, though it has not entered the next either, as others may say."""
+    """Return the first of KINDS whose findings have enough weight. NOT_LEFT takes precedence where stacks show the rank
+    within a call that the others have left: other witnesses may report that it has not entered the next call, which is
+    also true."""
     if any(each.witness == STACKS and each.kind == NOT_LEFT for each in group):
         return NOT_LEFT
     return next(kind for kind in KINDS if _weight([each for each in group if each.kind == kind]) >= _ENOUGH)
@@ -192,8 +201,8 @@ def _kind_of(group: Sequence[Finding]) -> str:
 def _unknown(
     findings: Sequence[Finding], said: Iterable[Finding], missing: Mapping[str, str], disagree: bool
 ) -> Verdict:
-    """Return the verdict that names nobody; it says what the stacks show, else the recorder, else why nobody was
-    heard."""
+    """Return the verdict that names no rank. Its sentence contains the findings that name ranks, else the text of the
+    stacks or of the recorder, else the reasons why the witnesses are missing."""
     witnesses = tuple(each.witness for each in findings)
     shown = [f"{TITLES[each.witness]}: {each.text}" for each in findings]
     if disagree:

@@ -1,9 +1,9 @@
-"""When a run is looked at, since nothing of it gives a sign of life: a pure rule of what nodes tell, and a clock.
+"""A pure rule that decides when a silent run is looked at, from the reports of its nodes and a clock.
 
-A sign of life is a line that a rank has written, bytes that its processes have moved, and a GPU that works, as its
-power and the traffic of its memory tell (`gpu_signs.py`). CPU time is none, nor is a GPU's use: NCCL and MPI spin while
-they wait, on both. So a silent run is only suspected; stacks, taken twice, tell whether it works. One that works is
-looked at again later.
+A sign of life is a line that a rank has written, bytes that its processes have moved, or a GPU that works, as its power
+and memory traffic show (`gpu_signs.py`). CPU time is not a sign of life, and neither is a GPU's utilisation: NCCL and
+MPI spin on both while they wait. So silence only makes a run suspect, and two samples of its stacks show whether it
+works. A run that works is looked at again later.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,38 +15,43 @@ from collections.abc import Collection, Mapping
 from worldsize.common.named_tuple import Any, NamedTuple
 
 FIRST_FACTOR = 6
-"""Before its first output a run may be silent for so many times the limit: imports, downloads, compilation."""
+"""The multiple of the limit for which a run may be silent before its first output: imports, downloads, compilation."""
 
 LONG_WORK_FACTOR = 6
-"""What looks like a checkpoint or a compilation may be silent for so many times the limit: 0.1 h for 60 s."""
+"""The multiple of the limit for which a checkpoint or a compilation may be silent: 0.1 h for 60 s."""
 
 LONGEST_FACTOR = 6
-"""A run that works in silence is looked at after 1, 2, 4 and so many times the limit, and then once in each."""
+"""The largest multiple of the limit after which a run that works in silence is looked at. The looks come after 1, 2, 4
+and 6 times the limit, and then once per limit."""
 
 GAP_SHARE, SHORTEST_GAP, LONGEST_GAP = 0.1, 0.2, 5.0
-"""Between the two samples of stacks: a share of the limit, in seconds at least and at most."""
+"""The time between the two samples of stacks: a share of the limit, and its minimum and maximum in seconds."""
 
 _SAMPLES = 2
-"""So many make one judgement."""
+"""The number of samples for one judgement."""
 
 LONGEST_DOUBT = 10.0
-"""Seconds, at most, after which signs of life of a run that was called stuck mean that it goes on."""
+"""The longest time, in seconds, for which signs of life of a run that was called stuck must last to mean progress."""
 
 _LONGEST = 1e9
 
 ANSWER_TIME = 30.0
-"""Seconds after which a node that has not sampled its ranks is not waited for."""
+"""Seconds to wait for the nodes to sample their ranks."""
 
 
 QUIET_BYTES_AT_START = 16384
-"""Bytes in a second that a rank may move which waits for the meeting of all: the one that serves it asks itself a
-hundred times a second who has come, which is some 4,400 bytes."""
+"""Bytes per second that a rank may move while it waits at the rendezvous. The rank that serves the rendezvous polls
+itself a hundred times a second for the ranks that have joined, which moves about 4,400 bytes."""
 
 
 class NodeSigns(NamedTuple):
-    """What a node tells of its ranks. `silent`: seconds since the last sign of life of any of them; `spoke`: whether
-    any rank has written a line yet; `ranks`: those that live, ascending; `idle`: for how many seconds all of their GPUs
-    have been seen to do nothing, though they worked before; 0 where nobody can tell."""
+    """The signs of life that a node reports for its ranks.
+
+    silent  seconds since the last sign of life of any of its ranks
+    spoke   whether any of its ranks has written a line yet
+    ranks   the ranks that are alive, ascending
+    idle    seconds for which all of their GPUs have been seen idle, after they had worked; 0 if that is unknown
+    """
 
     silent: float
     spoke: bool
@@ -55,9 +60,14 @@ class NodeSigns(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is to be done. `action`: "sample", have each node take stacks, for the `number`-th time in all, before a
-    judgement where it `is_last`; "judge", judge the samples of `numbers`; "resumed", tell that a run which was called
-    stuck goes on."""
+    """The next step of the watch.
+
+    action   "sample": each node samples its stacks; "judge": the samples `numbers` are judged; "resumed": report that a
+             run which was called stuck makes progress again
+    number   for "sample", the number of this sample, counted from 1 over the whole run
+    numbers  for "judge", the numbers of the samples
+    is_last  for "sample", whether it is the last one before a judgement
+    """
 
     action: str
     number: int = 0
@@ -66,10 +76,11 @@ class Step(NamedTuple):
 
 
 class Watch:
-    """The head's watch over all nodes. Times are seconds of one monotonic clock."""
+    """The watch of the head over the silence of all nodes. Times are seconds of one monotonic clock."""
 
     def __init__(self, limit: float, now: float) -> None:
-        """`limit`: seconds of silence after which a run that has begun to speak is suspected."""
+        """Start the watch at time `now`. `limit` is the number of seconds of silence after which a run that has begun
+        to write output is suspected."""
         self._limit = limit
         self._gap = min(LONGEST_GAP, max(SHORTEST_GAP, GAP_SHARE * limit))
         self._factor = 1.0
@@ -85,11 +96,11 @@ class Watch:
 
     @property
     def number(self) -> int:
-        """How many samples have been asked for."""
+        """The number of samples that have been requested so far."""
         return self._number
 
     def step(self, signs: Mapping[int, NodeSigns], nodes: Collection[int], now: float) -> Step | None:
-        """What is to be done now, by the latest word of each of `nodes`; None for nothing."""
+        """Return the next step, by the latest report of each of `nodes`; None if there is nothing to do."""
         if self._judging:
             return None
         silent = self._silence(signs, nodes)
@@ -106,19 +117,20 @@ class Watch:
         return self._sample(now) if silent >= wanted and now - self._looked_at >= self._limit else None
 
     def note_answer(self, node: int, number: int) -> None:
-        """Note that a node has sampled its ranks for the `number`-th time."""
+        """Record that a node has taken the sample `number` of its ranks."""
         if number == self._number:
             self._answered.add(node)
 
     def note_judgement(self, stuck: bool, now: float) -> None:
-        """Note how the samples were judged. Of a run that works the next look comes later."""
+        """Record how the samples were judged. The next look at a run that works comes later."""
         self._judging, self._taken, self._stuck = False, (), stuck
         self._looked_at = now
         if not stuck:
             self._factor = min(LONGEST_FACTOR, 2 * self._factor)
 
     def _silence(self, signs: Mapping[int, NodeSigns], nodes: Collection[int]) -> float:
-        """Return the seconds for which the whole run has been silent; 0 where a node has not told, or no rank lives."""
+        """Return the seconds for which the whole run has been silent; 0 if a node has not reported, or no rank is
+        alive."""
         told = [signs.get(node) for node in nodes]
         living = [each for each in told if each is not None and each.ranks]
         if None in told or not living:
@@ -133,7 +145,7 @@ class Watch:
 
     def _after_sample(self, silent: float, nodes: Collection[int], now: float) -> Step | None:
         assert self._asked_at is not None
-        if silent < self._limit / 2:  # it goes on, before anybody has judged
+        if silent < self._limit / 2:  # the run makes progress again, before a judgement
             self._asked_at, self._next_sample_at, self._taken, self._looked_at = None, None, (), now
             return None
         if not self._answered.issuperset(nodes) and now - self._asked_at < ANSWER_TIME:
@@ -147,8 +159,8 @@ class Watch:
         return Step("judge", numbers=self._taken)
 
     def _after_judgement(self, silent: float, now: float) -> Step | None:
-        """Of a run that was called stuck: what it writes as it ends, such as the traceback of a time-out, does not mean
-        that it goes on."""
+        """Return the step after a run was called stuck: "resumed" once signs of life have lasted long enough, else
+        None. Output that a run writes as it ends, such as the traceback of a timeout, is not progress."""
         if silent >= self._limit / 2:
             self._alive_at = None
             return None
@@ -160,7 +172,7 @@ class Watch:
 
 
 def signs_of(value: Any) -> NodeSigns | None:
-    """Return the signs that a node has told as plain data; None for anything else."""
+    """Return the signs that a node has reported as plain data; None for any other value."""
     if not isinstance(value, dict):
         return None
     silent, spoke, ranks, idle = (value.get(name) for name in ("silent", "spoke", "ranks", "idle"))

@@ -1,14 +1,16 @@
-"""Which ranks keep the others waiting, by what NCCL's watchdog wrote into the ranks' logs as it gave up.
+"""Findings on which ranks block the others, from the lines that NCCL's watchdog wrote into the ranks' logs on a
+timeout.
 
-It gives up in the ranks that wait, after its time-out (10 minutes, unless the script says otherwise). How far each
-rank was stands in another line, in words that differ with PyTorch's version (`ProcessGroupNCCL.cpp`):
+The watchdog gives up in the ranks that wait, after its timeout (10 minutes, unless the script sets another one). How
+far each rank was is in another line, whose wording differs with PyTorch's version (`ProcessGroupNCCL.cpp`):
 
     [PG ID 0 PG GUID 0(default_pg) Rank 1] Timeout at NCCL work: 7, last enqueued NCCL work: 7, last completed …: 6.
     [PG 0 Rank 1] Exception (either an error or timeout) detected by watchdog at work: 7, last enqueued NCCL work: 7, …
     … failure detected by watchdog at work sequence id: 7 PG status: last enqueued work: 7, last completed work: 6
     … Received a dump signal due to a collective timeout from rank 0 …. Last enqueued NCCL work: 6, last completed …: 6.
 
-The last of them comes from ranks that wait for nothing, too: they are told to write their Flight Recorder's dump.
+The last of these lines also comes from ranks that wait for nothing: they are ordered to write their Flight Recorder's
+dump.
 
 Standard library only (Python >= 3.8).
 """
@@ -53,19 +55,20 @@ _NAMES = {
     "ALLTOALL_BASE": "all_to_all",
     "BARRIER": "barrier",
 }
-"""By `OpType` of a line, what scripts call it."""
+"""The names of collectives in scripts, by the `OpType` of a line."""
 
 
 class Progress(NamedTuple):
-    """How far a rank was in a process group: the numbers of the last call that it has made, and of the last that has
-    ended; 0 for none."""
+    """The progress of a rank in a process group: the number of the last call that it has made (`enqueued`), and of the
+    last call that has ended (`completed`). 0 if there is none."""
 
     enqueued: int
     completed: int
 
 
 def watchdog_findings(lines: Mapping[int, Iterable[str]], world_size: int) -> list[Finding]:
-    """What the logs say; `lines`: by rank, its log's lines, of which only the last may be given. Never none."""
+    """Return the findings from the ranks' logs; at least one. `lines` maps each rank to the lines of its log, of which
+    the last ones are enough."""
     said = {rank: list(each) for rank, each in lines.items() if 0 <= rank < world_size}
     calls = watchdog_calls(said)
     progress = _progress(said)
@@ -82,8 +85,9 @@ def watchdog_findings(lines: Mapping[int, Iterable[str]], world_size: int) -> li
 
 
 def _progress(lines: Mapping[int, Iterable[str]]) -> dict[str, dict[int, Progress]]:
-    """By group, "" for that of all ranks, by rank, what its watchdog said last. The number in `[… Rank N]` is that of
-    the group, so the log tells whose words they are."""
+    """Return the last progress that each rank's watchdog has reported, by process group and rank. The group "" is that
+    of all ranks. The number in `[… Rank N]` is a rank within the group, so the rank is taken from the log that has the
+    line."""
     found: dict[str, dict[int, Progress]] = {}
     for rank, said in lines.items():
         for line in said:
@@ -97,7 +101,8 @@ def _progress(lines: Mapping[int, Iterable[str]]) -> dict[str, dict[int, Progres
 
 
 def _behind(group: str, progress: Mapping[int, Progress], calls: Mapping[int, Call], world_size: int) -> Finding | None:
-    """The ranks whose last call has ended, while others wait in a later one."""
+    """Return the finding that names the ranks whose last call has ended, while others wait in a later call; None if
+    there are none."""
     low = min(each.enqueued for each in progress.values())
     absent = tuple(sorted(rank for rank, each in progress.items() if each.enqueued == low))
     ahead = tuple(sorted(rank for rank, each in progress.items() if each.enqueued > low))
@@ -113,7 +118,8 @@ def _behind(group: str, progress: Mapping[int, Progress], calls: Mapping[int, Ca
 
 
 def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
-    """Return the ranks that were given up in another call than most."""
+    """Return the finding that names the ranks that timed out in another call than most; None if all timed out in the
+    same one."""
     odd = tuple(odd_ranks(calls))
     if not odd:
         if len(set(calls.values())) < 2:
@@ -131,7 +137,8 @@ def _elsewhere(calls: Mapping[int, Call], world_size: int) -> Finding | None:
 
 
 def _silent(calls: Mapping[int, Call], speaking: Iterable[int], world_size: int) -> Finding:
-    """Return the ranks whose watchdogs said nothing, since they wait for nothing."""
+    """Return the finding that names the ranks whose watchdogs reported nothing, because these ranks wait for
+    nothing."""
     waiting = tuple(sorted(speaking))
     silent = tuple(sorted(set(range(world_size)) - set(waiting)))
     call = next(iter(calls.values()), None) if len(set(calls.values())) == 1 else None

@@ -1,7 +1,7 @@
-"""Horovod's rendezvous server, beside the first node's ranks: its own, out of the job's environment.
+"""The start of Horovod's own rendezvous server, from the job's environment, next to the ranks of the first node.
 
-It listens before any rank starts, on a socket that the agent holds until then, so that no rank can come too early. It
-is ended with what the ranks have left behind, and no warning reports it.
+The server listens before any rank starts, on a socket that the agent opens, so that no rank can connect too early. It
+is terminated together with the other processes that the ranks have left, and no warning reports it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ server.serve_forever()
 
 
 def prepare(launch: NodeLaunch) -> Mapping[str, str]:
-    """Start the server, on the head. Returns the environment that this node's ranks inherit. Raises OSError."""
+    """Start the server if this node is the head. Return the environment that this node's ranks inherit. Raise OSError
+    if the server cannot be started."""
     environ = with_interface(launch.plan, launch.world, launch.node.node_rank, launch.environ)
     if launch.node.node_rank == 0:
         rank = next(launch._replace(environ=environ, shares=()).ranks())
@@ -54,7 +55,8 @@ def prepare(launch: NodeLaunch) -> Mapping[str, str]:
 
 
 def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths, rank: Mapping[str, str]) -> None:
-    """Start it on the port that the ranks are told of; `rank` is the environment of one of them. Raises OSError."""
+    """Start the server on the port that is announced to the ranks. `rank` is the environment of one of the ranks. Raise
+    OSError if the server cannot be started."""
     head = world.hosts[0]
     names = node_names([host.name for host in world.hosts])
     nodes = ",".join(f"{name}:{len(node.ranks)}" for name, node in zip(names, plan.nodes))
@@ -69,7 +71,8 @@ def start_rendezvous_server(plan: Plan, world: RendezvousResult, paths: RunPaths
 def with_interface(
     plan: Plan, world: RendezvousResult, node_rank: int, environ: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """`environ` with the interface that gloo is to use: the one by which this node reached the head, unless said."""
+    """Return `environ` with the network interface for gloo: the one by which this node reached the head. Return
+    `environ` unchanged if it, or the plan, already names an interface, or if the interface is not found."""
     if INTERFACE in environ or INTERFACE in plan.environment:
         return environ
     name = interface_of(world.hosts[node_rank].address)
@@ -77,7 +80,7 @@ def with_interface(
 
 
 def interface_of(address: str) -> str | None:
-    """Return the name of this node's interface that has the address."""
+    """Return the name of this node's network interface that has the IPv4 address; None if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:

@@ -1,8 +1,10 @@
-"""What a node has, as its own Python tells: executed there on its own, its output one line of JSON.
+"""A program that a node's own Python executes to report what the node has. It prints one line of JSON.
 
     python -c SOURCE DIRECTORY ROUNDS PATIENCE
 
-In DIRECTORY, which whoever asks sees too, each file `ping-NODE-R` is answered by `pong-NODE-R`, with the same words.
+DIRECTORY is shared with the machine that requests the check. Each file `ping-NODE-R` in it is answered by `pong-NODE-R`
+with the same content.
+
 Standard library only (Python >= 3.8).
 """
 
@@ -29,8 +31,8 @@ _GPUS = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format
 
 
 def answer_pings(directory: str, rounds: int, patience: float) -> int:
-    """Return how many rounds were seen within so many seconds. By listing: a name looked for too early may stay
-    missing."""
+    """Answer the pings in `directory`, and return how many of the `rounds` were seen within `patience` seconds. The
+    pings are found by listing the directory: a name that is looked up too early may stay missing."""
     deadline = time.monotonic() + patience
     for number in range(rounds):
         name = f"{os.environ['WORLDSIZE_NODE_RANK']}-{number}"
@@ -48,18 +50,18 @@ def answer_pings(directory: str, rounds: int, patience: float) -> int:
 
 
 def gpu_reports() -> List[Dict[str, str]]:
-    """{name, memory (MiB), driver} of each."""
+    """Return {name, memory (MiB), driver} for each of NVIDIA's GPUs; an empty list if nvidia-smi fails."""
     rows = [[word.strip() for word in line.split(",")] for line in _output(_GPUS, 30.0).splitlines()]
     return [dict(zip(("name", "memory", "driver"), row)) for row in rows if len(row) == 3]
 
 
 def gpu_instances() -> int:
-    """Return the parts (MIG) that GPUs are divided into; 0 where they are whole."""
+    """Return the number of MIG instances that the GPUs are divided into; 0 if they are not divided."""
     return sum(line.strip().startswith("MIG ") for line in _output(["nvidia-smi", "-L"], 30.0).splitlines())
 
 
 def torch_report() -> Dict[str, Any]:
-    """{version, cuda, gpus}; {} where this Python cannot import it."""
+    """Return {version, cuda, gpus} of torch; {} if this Python cannot import torch."""
     lines = _output([sys.executable, "-c", _TORCH], 120.0).splitlines()
     try:
         return dict(json.loads(lines[-1]))

@@ -1,6 +1,6 @@
-"""The notice that a head node's certificate is not verified: given once in the life of this process.
+"""The notice that a head node's certificate is not verified, which is given once in the life of this process.
 
-Preflight gives it with what else it finds; every other command that asks the head, on standard error.
+Preflight gives it with its other results. Every other command that contacts the head prints it to standard error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _reported_urls: set[str] = set()
 
 
 def take_certificate_notice(access: HeadAccess) -> str | None:
-    """Return the notice, which counts as given from now on; None for a head that is verified."""
+    """Return the notice, and record that it has been given; None if the head's certificate is verified."""
     if access.verify:
         return None
     _reported_urls.add(access.url)
@@ -27,7 +27,7 @@ def take_certificate_notice(access: HeadAccess) -> str | None:
 
 
 def print_certificate_notice(access: HeadAccess) -> None:
-    """Print the notice, unless it was given; called before a password is asked for or sent."""
+    """Print the notice, unless it has been given. Call this before a password is requested or sent."""
     if access.url not in _reported_urls:
         what = take_certificate_notice(access)
         if what is not None:

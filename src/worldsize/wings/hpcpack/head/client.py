@@ -1,4 +1,5 @@
-"""The head node's REST API: one request at a time, over verified TLS, tried again where that is safe."""
+"""A client for the head node's REST API. It sends one request at a time over verified TLS, and retries where that is
+safe."""
 
 from __future__ import annotations
 
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
     import httpx
 
 PATIENCE = 75.0
-"""Seconds that a head node may be away while something is changed: it is restarted, or another one takes over, in less
-time. The following are shorter: a user waits for the answer, or the request is made again anyway."""
+"""Seconds that a head node may be away while something is changed. A restart or a failover to another head takes less
+time. The following times are shorter, because a user waits for the answer or the request is made again anyway."""
 
 REQUEST_PATIENCE = 10.0
-"""For lists of nodes and queues."""
+"""Seconds of patience for lists of nodes and queues."""
 
 CHECK_PATIENCE = 3.0
 OBSERVE_PATIENCE = 3.0
 NODE_COMMAND_PATIENCE = 5.0
 FOLLOW_UP_PATIENCE = 3.0
-"""For whether a new job is accepted, and to withdraw it."""
+"""Seconds of patience for checking whether a new job is accepted, and for withdrawing it."""
 
 REQUEUE_PATIENCE = 30.0
-"""Seconds until a job that was cancelled has ended."""
+"""Seconds to wait until a cancelled job has ended."""
 
 ROWS = 1000
 _MOST_PAGES = 10_000
@@ -43,8 +44,8 @@ _CONTINUATION_HEADER = "x-ms-continuation-queryid"
 
 
 class HeadNodeClient:
-    """A head node, as one account, whose `password` is asked for when it is needed. `sent` counts the requests;
-    `patience` and `idle` are those of Exchange."""
+    """A connection to the head node as one account. `password` is called when the password is needed. `sent` is the
+    number of requests so far. `patience` and `idle` are those of Exchange."""
 
     def __init__(
         self,
@@ -70,29 +71,30 @@ class HeadNodeClient:
         return self._exchange.sent
 
     def limit_patience(self, seconds: float) -> None:
-        """From now on try nothing again, and wait no longer than `seconds` for an answer."""
+        """Stop retrying from now on, and wait no longer than `seconds` for an answer."""
         self._exchange.limit_patience(seconds)
 
     def get(self, path: str, **params: object) -> Any:
-        """Return what is at `path`. MissingResource, SubmitAgain, SubmitRejected, ConfigError."""
+        """Return the value at `path`. Raise MissingResource, SubmitAgain, SubmitRejected or ConfigError."""
         return self._value(self._send_with_retries("GET", path, None, params))
 
     def post(self, path: str, body: object = None, **params: object) -> Any:
-        """Send a request that changes something, and return the answer. LostAnswer where it may have had its effect
-        without an answer; otherwise as `get`."""
+        """Send a request that changes something, and return the answer. Raise LostAnswer if the request may have had
+        its effect without an answer. The other errors are those of `get`."""
         return self._value(self._send_with_retries("POST", path, body, params))
 
     def read_job(self, job: int) -> Properties:
-        """Return a job's properties; heads differ in those beside the documented ones. As `get`; SubmitAgain for an
-        answer that is not understood."""
+        """Return a job's properties. Head nodes differ in the undocumented ones. Raise SubmitAgain if the answer is not
+        understood. The other errors are those of `get`."""
         try:
             return properties(self.get(f"/jobs/{job}"))
         except ValueError as error:
             raise SubmitAgain(f"the head node's answer is not understood: {error}", self.access.url) from None
 
     def read_rows(self, path: str, **params: object) -> Iterator[Properties]:
-        """Yield the properties of each object of a long list, which is asked for `ROWS` at a time, for as long as the
-        head says that there is more. As `get`; SubmitRejected also for an answer that is not understood."""
+        """Yield the properties of each object of a long list. The list is requested in pages of `ROWS` while the head
+        reports that there is more. Raise SubmitRejected also if an answer is not understood. The other errors are those
+        of `get`."""
         query: str | None = None
         before: set[str] = set()
         while True:
@@ -150,8 +152,8 @@ class HeadNodeClient:
 
 
 def tls_context(access: HeadAccess) -> ssl.SSLContext:
-    """Return the TLS context that verifies the head's certificate, or does not. ConfigError for a ca_file without
-    one."""
+    """Return the TLS context, which verifies the head's certificate unless `verify` is off. Raise ConfigError if
+    `ca_file` cannot be read or contains no certificate."""
     import ssl
 
     if not access.verify:

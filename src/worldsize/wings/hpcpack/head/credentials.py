@@ -1,6 +1,6 @@
-"""The password of an account on the cluster: from the environment, a keyring, or the person at the terminal.
+"""The password of an account on the cluster, from the environment, a keyring, or the user at the terminal.
 
-It is kept nowhere: no file, argument, message or record of worldsize ever holds it.
+It is stored nowhere: no file, argument, message or record of worldsize ever contains it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ VARIABLE = PASSWORD_VARIABLE
 
 
 def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
-    """Return the password of an account. ConfigError where nobody gives one."""
-    service = f"worldsize:{url}"  # under which a keyring keeps it, with the user
+    """Return the password of an account. Raise ConfigError if no source has one."""
+    service = f"worldsize:{url}"  # the keyring's key for the password, together with the user
     found = withheld_password(environ) or _read_keyring(service, user) or _ask_at_terminal(url, user)
     if found:
         return found
@@ -31,7 +31,7 @@ def obtain_password(url: str, user: str, environ: Mapping[str, str]) -> str:
 
 
 def _read_keyring(service: str, user: str) -> str | None:
-    """Return the password that a keyring has; None without keyring, or where it cannot be read."""
+    """Return the password from a keyring; None if there is no keyring, no password in it, or it cannot be read."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -39,13 +39,13 @@ def _read_keyring(service: str, user: str) -> str | None:
         return None
     try:
         return keyring.get_password(service, user)
-    except (KeyringError, OSError, RuntimeError):  # locked, or a desktop's that is not there
+    except (KeyringError, OSError, RuntimeError):  # locked, or the keyring of a desktop that does not run
         return None
 
 
 @cache
 def _ask_at_terminal(url: str, user: str) -> str | None:
-    """Ask for the password, once in the life of this process; None without a terminal or an answer."""
+    """Prompt for the password, once in the life of this process. None without a terminal or an answer."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     import getpass

@@ -1,4 +1,4 @@
-"""Turn the head node's refusals into worldsize's errors, with what to do."""
+"""The conversion of the head node's refusals into worldsize's errors, with hints on what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from worldsize.wings.hpcpack.settings import HeadAccess
 
 
 class LoginRefused(ConfigError):
-    """The head knows no such user with this password."""
+    """The error for a user and password that the head node does not accept."""
 
 
 class MissingResource(SubmitRejected):
-    """The head does not know the job, list or page that was asked for."""
+    """The error for a job, list or page that the head node does not know."""
 
 
 _RETRY_STATUSES = (408, 429, 502, 503, 504)
@@ -34,15 +34,18 @@ _HINTS = (
 
 
 def head_service(access: HeadAccess) -> Service:
-    """What messages say of the head node."""
+    """Return the description of the head node for error messages."""
     return Service("the head node", access.url, "`url`", _AUTHORITY)
 
 
 def response_error(status: int, message: str, request: str, access: HeadAccess, pause: float = 0.0) -> WorldsizeError:
-    """Return the error for an answer of the head to `METHOD PATH` that is no success. ConfigError: the account, or an
-    answer that leads elsewhere; TurnedAway: the head is away or busy, LostAnswer where it may have carried out the
-    request all the same, not to be sent again within `pause` seconds; MissingResource: there is no such thing;
-    SubmitRejected: everything else, in the head's words."""
+    """Return the error for an unsuccessful answer of the head. `request` is "METHOD PATH".
+
+    The error is ConfigError (LoginRefused) if the account is refused, and ConfigError for a redirect to another
+    address. It is TurnedAway if the head is away or busy, and LostAnswer if the head may have carried out the request
+    all the same; neither should be sent again within `pause` seconds. It is MissingResource if the object does not
+    exist. Everything else is SubmitRejected with the head's own message.
+    """
     if status == 401:
         what = f"the head node refuses {access.user}: wrong user or password"
         hint = f"correct `user` (DOMAIN\\name), and the password: {VARIABLE}, the keyring, or type it again"

@@ -1,4 +1,4 @@
-"""The values in requests and answers: property lists, pages, times. Pure.
+"""The conversion of values in requests and answers: property lists, pages, times. Pure.
 
 One object is `[{"Name": "Id", "Value": "14"}, …]`, a list of them `[{"Properties": […]}, …]`; every value is text.
 """
@@ -12,7 +12,7 @@ from time import strptime
 from typing import Any
 
 Properties = Mapping[str, str]
-"""An object's properties by name in lower case: heads differ in how they write names."""
+"""The properties of an object. The names are in lower case, since head nodes differ in how they write them."""
 
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 
@@ -23,7 +23,7 @@ def to_property_list(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def properties(value: Any) -> Properties:
-    """Return the properties of one object in an answer. ValueError for what is none."""
+    """Return the properties of one object in an answer. Raise ValueError if the value is not a list of properties."""
     items = value.get("Properties") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise ValueError(f"not a list of properties: {value!r:.80}")
@@ -36,14 +36,16 @@ def properties(value: Any) -> Properties:
 
 
 def rows(value: Any) -> list[Properties]:
-    """Return the properties of each object of a list in an answer. ValueError for what is none."""
+    """Return the properties of each object of a list in an answer. Raise ValueError if the value is not a list of
+    objects."""
     if not isinstance(value, list):
         raise ValueError(f"not a list: {value!r:.80}")
     return [properties(item) for item in value]
 
 
 def time_of(text: str) -> float | None:
-    """Unix seconds of the time `M/d/yyyy h:mm:ss tt`, in UTC; None for what is no time."""
+    """Return the Unix seconds of a time `M/d/yyyy h:mm:ss tt` in UTC; None if the text is not a time. 24-hour and ISO
+    8601 times are accepted, too."""
     plain = text.strip().partition(".")[0].rstrip("Z")
     for pattern in _TIMES:
         try:
@@ -59,6 +61,6 @@ def number_of(text: str) -> int | None:
 
 
 def items_of(value: str | Iterable[object]) -> list[str]:
-    """Return the items of a list, or of a text with commas, that are not empty."""
+    """Return the non-empty items of a list, or of a text that is separated by commas."""
     words = value.split(",") if isinstance(value, str) else map(str, value)
     return [word.strip() for word in words if word.strip()]

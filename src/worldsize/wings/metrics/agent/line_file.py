@@ -1,4 +1,4 @@
-"""A file of lines in a directory of the attempt, which this process alone appends to.
+"""A file of lines in a directory of the attempt, which only this process appends to.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,7 +12,8 @@ from worldsize.common.atomic_files import write_all
 
 
 class LineFile:
-    """The file, opened when the first line comes. `written`: its bytes."""
+    """A file of lines that is opened when the first line is written. `written` is the number of bytes written so
+    far."""
 
     def __init__(self, path: str) -> None:
         self.written = 0
@@ -20,7 +21,8 @@ class LineFile:
         self._file = -1
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines. Raises OSError: also where the file, or the run's directory, was removed meanwhile."""
+        """Write whole lines. Raise OSError if writing fails, or if the file or the run's directory has been removed
+        meanwhile."""
         if not lines:
             return
         if self._file < 0:
@@ -32,11 +34,11 @@ class LineFile:
 
 
 def _open(path: str) -> int:
-    """The directory is made with the mode of the one that it lies in, which must be there."""
+    """Open the file for appending. Create its directory with the mode of the parent directory, which must exist."""
     directory = os.path.dirname(path)
     try:
         os.mkdir(directory, os.stat(os.path.dirname(directory)).st_mode & 0o777)
     except FileExistsError:
-        pass  # another agent, or a rank, has made it
+        pass  # another agent or a rank has created it
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is refused
     return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""What a node has received and sent, by the kernel's counters.
+"""The bytes that a node has received and sent, according to the kernel's counters.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,15 +14,18 @@ from worldsize.wings.metrics.agent.process_use import Growth
 
 _MOST_INTERFACES = 256
 _INFINIBAND = "32"
-"""`/sys/class/net/NAME/type` of IP over InfiniBand: the ports of the fabric count its bytes."""
+"""The content of `/sys/class/net/NAME/type` for IP over InfiniBand, whose bytes the ports of the fabric count."""
 _RECEIVED, _SENT = 0, 8
-"""Where these stand among the numbers of /proc/net/dev, proc(5)."""
+"""The positions of these counters among the numbers of /proc/net/dev, proc(5)."""
 
 
 class NodeTraffic:
-    """Bytes since the first reading, of the interfaces and fabric ports that the node had when this was made; None of
-    nodes that are one machine: what its interfaces count is not one node's, and leaves out what nodes send each
-    other."""
+    """The traffic of a node: the bytes since the first reading of the interfaces and fabric ports that the node had
+    when this object was created.
+
+    Nothing is counted with `is_shared`, for nodes that share one machine: the interfaces count the traffic of all of
+    these nodes, but not the traffic between them.
+    """
 
     def __init__(self, root: str = "/", is_shared: bool = False) -> None:
         self._root = root
@@ -34,7 +37,7 @@ class NodeTraffic:
         self._sent: dict[str, Growth] = {}
 
     def read(self) -> tuple[int | None, int | None]:
-        """Bytes received and sent; None where nothing counts them."""
+        """Return the bytes received and sent; None where nothing counts them."""
         rows = _interface_bytes(self._root, self.interfaces)
         received = {name: row[0] for name, row in rows.items()}
         sent = {name: row[1] for name, row in rows.items()}
@@ -45,9 +48,12 @@ class NodeTraffic:
 
 
 def counted_interfaces(root: str = "/", has_fabric: bool = False) -> tuple[str, ...]:
-    """Return the interfaces whose bytes are a node's own traffic: not loopback; not one that lies on others, which
-    count the same bytes (a bond, a bridge, a VLAN); not a bridge's end of a container's cable; with a fabric, not IP
-    over it."""
+    """Return the interfaces whose bytes are a node's own traffic.
+
+    Not included are: the loopback interface; an interface on top of others, which count the same bytes (a bond, a
+    bridge, a VLAN); a port of a bridge that belongs to a container's virtual cable; and, with a fabric, IP over
+    InfiniBand.
+    """
     found = []
     for name in _rows(root):
         at = os.path.join(root, "sys", "class", "net", name)
@@ -73,7 +79,8 @@ def _interface_bytes(root: str, names: Sequence[str]) -> dict[str, tuple[int, in
 
 
 def _rows(root: str) -> dict[str, tuple[int, int]]:
-    """Bytes received and sent by each interface: ` eth0: 1000 10 0 …`, sixteen numbers."""
+    """Return the bytes received and sent by each interface, from lines such as ` eth0: 1000 10 0 …` with sixteen
+    numbers."""
     found = {}
     for line in text_of(os.path.join(root, "proc/self/net/dev")).split("\n")[:_MOST_INTERFACES]:
         name, _, rest = line.rpartition(":")

@@ -1,4 +1,4 @@
-"""Takes the samples of one node: what its ranks, and the node itself, have used by now.
+"""The sampler of one node, which measures what its ranks and the node itself have used so far.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,7 +17,7 @@ from worldsize.wings.metrics.agent.records import GpuSample, NodeSample, RankSam
 
 
 class SampledRanks(Protocol):
-    """The ranks' processes, as `agent.supervision.rank_processes` has them."""
+    """The ranks' processes, as `agent.supervision.rank_processes` provides them."""
 
     spared: set[int]
 
@@ -25,19 +25,19 @@ class SampledRanks(Protocol):
 
 
 class NodeSampler:
-    """Samples of one node. `trees`: the processes of each rank, as the last sample has found them."""
+    """A sampler of one node. `trees` contains the processes of each rank, as the last sample has found them."""
 
     def __init__(
         self, ranks: Collection[int], traffic: NodeTraffic, trees: RankTrees | None = None, hertz: int = 0
     ) -> None:
-        """`ranks`: those that the agent can find; none where it can find none of them."""
+        """Create a sampler. `ranks` are the ranks whose processes the agent can find; empty if it can find none."""
         self.trees: dict[int, Sequence[int]] = {}
         self._totals = {rank: _RankTotals(hertz or os.sysconf("SC_CLK_TCK")) for rank in sorted(ranks)}
         self._traffic = traffic
         self._finder = trees or RankTrees()
 
     def take(self, ranks: SampledRanks, time: float, gpus: tuple[GpuSample, ...]) -> NodeSample:
-        """Take a sample at `time` (Unix seconds), with this reading of the GPUs."""
+        """Take a sample at `time` (Unix seconds) with this reading of the GPUs."""
         found = self._finder.look(dict(ranks.running()), frozenset(ranks.spared)) if self._totals else {}
         self.trees = {rank: tuple(uses) for rank, uses in found.items()}
         rows = tuple(totals.sample(rank, found.get(rank, {})) for rank, totals in self._totals.items())
@@ -50,7 +50,7 @@ class _RankTotals:
         self._ticks, self._read, self._written = Growth(), Growth(), Growth()
 
     def sample(self, rank: int, uses: Mapping[int, ProcessUse]) -> RankSample:
-        """What the rank has used, its processes of before included."""
+        """Return what the rank has used, including its earlier processes."""
         use = sum_of(uses.values())
         ticks = self._ticks.add(use.ticks if uses else None) or 0
         read, written = self._read.add(use.read), self._written.add(use.written)

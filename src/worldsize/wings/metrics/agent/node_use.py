@@ -1,4 +1,4 @@
-"""What a node used over the whole attempt, summed sample by sample.
+"""The use of a node over the whole attempt, summed sample by sample.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from worldsize.wings.metrics.agent.records import GpuSample, GpuUse, NodeSample, NodeUse
 
 _BUSY = 0.01
-"""The least share that counts as busy: NVML reports whole percents."""
+"""The smallest share that counts as busy: NVML reports whole percents."""
 
 
 class _Mean:
-    """A mean by time: each value stands for the seconds before it. `value` is None until one with a time is known."""
+    """A mean over time. Each value is weighted by the seconds before it. `value` is None until a value with a positive
+    time is added."""
 
     def __init__(self) -> None:
         self._sum = self._seconds = 0.0
@@ -46,11 +47,11 @@ class _GpuTotals:
 
 
 class UseTotals:
-    """The totals of one node. `own`: the GPUs on which a process of a rank was seen."""
+    """The totals of one node. `own` contains the GPUs on which a process of a rank was seen."""
 
     def __init__(self, memory: int | None) -> None:
-        """`memory`: all that the node's ranks may use; they never had more, even where a page counts for several
-        processes."""
+        """Start the totals. `memory` is all memory that the node's ranks may use. It limits the result, because sums
+        count a page several times if several processes share it."""
         self.own: set[int] = set()
         self._limit = memory
         self._gpus: dict[int, _GpuTotals] = {}
@@ -60,7 +61,7 @@ class UseTotals:
         self._last = NodeSample(0.0, ())
 
     def add(self, sample: NodeSample, elapsed: float) -> None:
-        """Take in a sample. `elapsed`: seconds since the ranks' start."""
+        """Add a sample to the totals. `elapsed` is the number of seconds since the ranks' start."""
         seconds, self._before = elapsed - self._before, elapsed
         self._samples += 1
         self._highest = max(self._highest, sum(rank.memory for rank in sample.ranks))
@@ -74,7 +75,8 @@ class UseTotals:
                 self._first_busy = round(elapsed, 1)
 
     def use(self, seconds: float, cpu: float) -> NodeUse:
-        """What the node used in all. `cpu`: seconds that its processes took, as the kernel told when they ended."""
+        """Return the total use of the node. `cpu` is the CPU time of its processes in seconds, as the kernel reported
+        it when they ended."""
         last = self._last
         used: tuple[float | None, int | None] = (None, None)
         if last.ranks:

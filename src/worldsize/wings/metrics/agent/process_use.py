@@ -1,5 +1,5 @@
-"""What processes have used so far, by files of /proc that make no reader wait, whatever state a process is in: not
-`cmdline`, `environ` or `smaps`.
+"""The use of resources by processes so far, read from files of /proc that never block the reader, in any state of the
+process. So `cmdline`, `environ` and `smaps` are not read.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,13 +13,18 @@ from worldsize.common.named_tuple import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATE, _PARENT, _SESSION, _CPU, _START = 0, 1, 3, slice(11, 15), 19
-"""Where these stand among the fields of `stat` after the command, proc(5). The times are utime, stime, and those of
-ended children that were waited for."""
+"""The positions of these values among the fields of `stat` after the command, proc(5). The CPU times are utime, stime,
+and those of ended children that were waited for."""
 
 
 class ProcessUse(NamedTuple):
-    """One process, with the children that it has waited for. ticks: of CPU; resident, shared: bytes, `shared` is the
-    part of files and shared memory; read, written: bytes, None where the process lets nobody know."""
+    """The use of one process, including the children that it has waited for.
+
+    ticks          clock ticks of CPU time
+    resident       bytes of resident memory
+    shared         the part of `resident` that is files and shared memory
+    read, written  bytes; None if the process does not permit reading them
+    """
 
     state: str
     parent: int
@@ -33,7 +38,7 @@ class ProcessUse(NamedTuple):
 
 
 class TreeUse(NamedTuple):
-    """Several processes together."""
+    """The sum of the use of several processes."""
 
     ticks: int
     memory: int
@@ -42,7 +47,7 @@ class TreeUse(NamedTuple):
 
 
 def read_process(pid: int, proc: str = "/proc") -> ProcessUse | None:
-    """What a process has used; None for one that has ended, and where it cannot be read."""
+    """Return what a process has used; None if it has ended or cannot be read."""
     fields = _read(f"{proc}/{pid}/stat").rpartition(b") ")[2].split()
     pages = _read(f"{proc}/{pid}/statm").split()
     try:
@@ -56,22 +61,23 @@ def read_process(pid: int, proc: str = "/proc") -> ProcessUse | None:
 
 
 def _read(path: str) -> bytes:
-    """Return a file of /proc, in three calls of the system: there are thousands in a sample."""
+    """Return a file of /proc with only three system calls, because one sample reads thousands of files. Return b"" if
+    it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
         return os.read(file, 4096)
-    except OSError:  # it has just ended, or lets nobody know
+    except OSError:  # the process has just ended, or does not permit it
         return b""
     finally:
         os.close(file)
 
 
 def _bytes_moved(text: bytes) -> tuple[int | None, int | None]:
-    """Those of `rchar` and `wchar`: `read_bytes` and `write_bytes` leave out what caches and most file servers
-    bring."""
+    """Return the bytes of `rchar` and `wchar`; None if they are not known. `read_bytes` and `write_bytes` are not used:
+    they omit bytes from caches and from most file servers."""
     words = text.split(None, 4)
     if len(words) < 4 or words[0] != b"rchar:" or words[2] != b"wchar:":
         return None, None
@@ -79,8 +85,8 @@ def _bytes_moved(text: bytes) -> tuple[int | None, int | None]:
 
 
 def sum_of(found: Iterable[ProcessUse]) -> TreeUse:
-    """What the processes have used together. Memory that they share by files counts once, as much as the process has
-    that shares most."""
+    """Return the total use of the processes. Memory that they share by files is counted once, with the largest amount
+    of any process."""
     uses = list(found)
     memory = sum(max(0, use.resident - use.shared) for use in uses) + max((use.shared for use in uses), default=0)
     read = [use.read for use in uses if use.read is not None]
@@ -94,16 +100,17 @@ def sum_of(found: Iterable[ProcessUse]) -> TreeUse:
 
 
 class Growth:
-    """A count that only grows, by readings that may fall: where a process has ended and nobody has waited for it, what
-    it had used is missing from the next sum. `total` is None until there is a reading."""
+    """A counter that only grows, computed from readings that may fall. A reading falls if a process has ended that was
+    not waited for, since its use is missing from the next sum. `total` is None until there is a reading."""
 
     def __init__(self, first: int | None = 0) -> None:
-        """`first`: the reading that growth is counted from; None: the first that is given."""
+        """Start the counter. `first` is the reading from which growth is counted; None: the first reading that is
+        added."""
         self.total: int | None = None
         self._last = first
 
     def add(self, reading: int | None) -> int | None:
-        """Take in a reading, or that there is none; return the total."""
+        """Add a reading, which may be None, and return the total."""
         if reading is not None:
             last = reading if self._last is None else self._last
             self.total = (self.total or 0) + max(0, reading - last)

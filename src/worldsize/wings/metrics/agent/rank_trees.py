@@ -1,9 +1,11 @@
-"""Which processes belong to which of a node's ranks.
+"""The assignment of processes to the ranks of a node.
 
-A rank that the agent has started has a process of its own: that, and all below it, is the rank's, and so is what
-has lost its parent and stayed in the rank's session. Where a launcher starts the ranks, a process tells by its
-environment which rank it is; the launcher, and what tells nothing, count for the first rank of the node. A process that
-a service of the machine has started, as Slurm's does for srun, is below no agent, and is not found.
+A rank that the agent has started has a process of its own. This process and all its descendants belong to the rank, and
+so do processes that have lost their parent and stayed in the rank's session. Where a launcher starts the ranks, the
+rank of a process is read from its environment. The launcher, and processes without this variable, count for the first
+rank of the node. A process that a service of the machine has started, as Slurm's does for srun, is not a descendant of
+the agent and is not found.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -21,7 +23,7 @@ _RANK = "WORLDSIZE_RANK"
 
 
 class ProcessTable(NamedTuple):
-    """How processes are found; a test has its own."""
+    """The functions that find processes; tests replace them."""
 
     trees: Callable[[Iterable[int]], list[int]] = processes.trees
     children: Callable[[], list[int]] = processes.children
@@ -30,15 +32,15 @@ class ProcessTable(NamedTuple):
 
 
 class RankTrees:
-    """The processes of each rank, look by look."""
+    """The search for the processes of each rank, which each call of `look` repeats."""
 
     def __init__(self, table: ProcessTable | None = None) -> None:
         self._table = table or ProcessTable()
         self._told: dict[tuple[int, int], int | None] = {}
 
     def look(self, running: Mapping[int, Process], spared: Collection[int]) -> dict[int, dict[int, ProcessUse]]:
-        """What each living process of each rank has used, by rank and pid. `running`: the processes that the agent has
-        started; `spared`: its children that belong to no rank."""
+        """Return what each living process of each rank has used, by rank and pid. `running` are the processes that the
+        agent has started. `spared` are its children that belong to no rank."""
         found: dict[int, dict[int, ProcessUse]] = {}
         seen: dict[tuple[int, int], int | None] = {}
         for pid, process in running.items():
@@ -56,7 +58,7 @@ class RankTrees:
     def _owned(
         self, tree: Sequence[int], ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
     ) -> Iterable[tuple[int, int, ProcessUse]]:
-        """(rank, pid, use) of each process of a tree, parents before children."""
+        """Yield (rank, pid, use) of each process of a tree, parents before children."""
         owners: dict[int, int] = {}
         for pid in tree:
             use = self._table.read(pid)
@@ -71,8 +73,10 @@ class RankTrees:
     def _told_rank(
         self, pid: int, use: ProcessUse, ranks: Sequence[int], seen: dict[tuple[int, int], int | None]
     ) -> int:
-        """Return the rank that a process says it is. It is asked once, by the second look that sees it: before, it may
-        still be a launcher's shell. One that waits for a disk is not asked then: reading its memory may wait, too."""
+        """Return the rank that the environment of a process names. It is read once, by the second look that sees the
+        process, because the process may be a launcher's shell before. It is not read while the process waits for a
+        disk, because reading its memory may block, too. Until it is read, and where it names no rank of the node,
+        return the node's first rank."""
         key = pid, use.started
         told = self._told.get(key)
         if told is None and key in self._told and use.state != "D":

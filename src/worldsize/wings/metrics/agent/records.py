@@ -1,9 +1,10 @@
-"""What an agent's samples are, as lines of JSON in `samples/node-0000.jsonl`: the header first, then samples in the
-order of time, and a NodeUse last, where the agent could write one.
+"""The records of an agent's samples, as lines of JSON in `samples/node-0000.jsonl`. The header comes first, then the
+samples in the order of time, and a NodeUse last, if the agent could write one.
 
-Counters are cumulative and never fall: a rank's `cpu`, `read` and `written` count from its start, a node's `received`
-and `sent` from its first sample on. What cannot be read on a node is None. Bytes, seconds, watts; shares are between 0
-and 1. A header and a use are objects; a sample, of which there are many, is the list of its values:
+Counters are cumulative and never fall. A rank's `cpu`, `read` and `written` count from its start, and a node's
+`received` and `sent` from its first sample on. A value that cannot be read on a node is None. The units are bytes,
+seconds and watts; shares are between 0 and 1. A header and a use are objects. A sample, of which there are many, is the
+list of its values:
 
     {"header":{"version":1,"time":1764224000.1,"host":"n1","node_rank":0,"cores":8,"memory":67000000000,"gpus":[[…]],…}}
     {"sample":[1764224002.1,[[0,1.93,1200000000,4096,0]],0,0,[[0,0.97,4000000000,312.0]]]}
@@ -21,11 +22,11 @@ from worldsize.common.named_tuple import NamedTuple, TypeAlias
 
 SAMPLES_VERSION = 1
 LONGEST_LINE = 1 << 20
-"""Bytes: a node of 1000 ranks and 16 GPUs writes a tenth of it."""
+"""The maximum length of a line in bytes. A node of 1000 ranks and 16 GPUs writes a tenth of it."""
 
 
 class GpuFacts(NamedTuple):
-    """One GPU that the node's ranks may use, by its number on the node. `memory`: all that it has."""
+    """A GPU that the node's ranks may use, with its number on the node. `memory` is its total memory in bytes."""
 
     gpu: int
     uuid: str
@@ -34,9 +35,11 @@ class GpuFacts(NamedTuple):
 
 
 class SamplesHeader(NamedTuple):
-    """time   when the ranks were started, in Unix seconds
-    cores     CPUs that the agent, and so its ranks, may use
-    memory    what its control group allows, else what the machine has
+    """The header of the samples of one node.
+
+    time    when the ranks were started, in Unix seconds
+    cores   the CPUs that the agent, and so its ranks, may use
+    memory  what its control group allows, else what the machine has
     """
 
     version: int
@@ -50,7 +53,8 @@ class SamplesHeader(NamedTuple):
 
 
 class GpuSample(NamedTuple):
-    """`busy`: the share of the time since the last sample in which a kernel ran, as NVML reports it."""
+    """A sample of one GPU. `busy` is the share of the time since the last sample in which a kernel ran, as NVML reports
+    it."""
 
     gpu: int
     busy: float | None
@@ -59,10 +63,10 @@ class GpuSample(NamedTuple):
 
 
 class RankSample(NamedTuple):
-    """A rank's processes, all together; one that has ended has no memory.
+    """A sample of all processes of a rank together. A rank that has ended has no memory.
 
-    memory         resident; what processes share by files or shared memory counts once, what they share since a fork
-                   counts for each
+    memory         resident memory; files and shared memory that processes share are counted once, and memory that they
+                   share since a fork is counted for each process
     read, written  by read(2), write(2) and the like, from files, pipes and caches as well as disks
     """
 
@@ -74,10 +78,12 @@ class RankSample(NamedTuple):
 
 
 class NodeSample(NamedTuple):
-    """ranks       none where a service of the machine starts them, as Slurm's does for srun: no agent finds these
-    received, sent  of all interfaces but loopback, with the ports of an InfiniBand fabric, whoever has caused it; None
-                    on nodes that are one machine. An interface that others make up, such as a bond, does not count
-                    beside them
+    """A sample of one node.
+
+    ranks           empty if a service of the machine starts the ranks, as Slurm's does for srun: no agent finds these
+    received, sent  by all interfaces but loopback, and by the ports of an InfiniBand fabric, including the traffic of
+                    other programs; None on nodes that share one machine. An interface on top of others, such as a bond,
+                    is not counted in addition to them
     """
 
     time: float
@@ -88,8 +94,8 @@ class NodeSample(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """A GPU over the whole attempt. `busy` is the mean; `memory` and `power` are the highest and the mean. `own`:
-    True where a process of the node's ranks was seen on it; else None."""
+    """The use of a GPU over the whole attempt. `busy` is the mean, `memory` the maximum, and `power` the mean. `own` is
+    True if a process of the node's ranks was seen on it; else None."""
 
     gpu: int
     busy: float | None
@@ -99,12 +105,12 @@ class GpuUse(NamedTuple):
 
 
 class NodeUse(NamedTuple):
-    """A node over the whole attempt, `seconds` from its ranks' start to their end.
+    """The use of a node over the whole attempt, in the `seconds` from its ranks' start to their end.
 
-    samples  how many were taken; one of them is taken at the end
-    cpu     seconds of CPU that the ranks took, all together, to their end: more than the last sample may know of
-    memory  the highest of all ranks together; as `cpu` None where samples have no ranks
-    first_busy  seconds from the ranks' start until a GPU was busy for the first time; None: none was, or there is none
+    samples     the number of samples; one of them is taken at the end
+    cpu         seconds of CPU time that all ranks took to their end, which may be more than the last sample has
+    memory      the maximum of all ranks together; like `cpu` None if the samples have no ranks
+    first_busy  seconds from the ranks' start until a GPU was busy for the first time; None if no GPU was
     """
 
     seconds: float
@@ -121,13 +127,13 @@ Record: TypeAlias = "SamplesHeader | NodeSample | NodeUse"
 
 
 def to_line(record: Record) -> bytes:
-    """Return the record as a line, with its end."""
+    """Return the record as a line, including the newline."""
     value = {_name_of(record): record if isinstance(record, NodeSample) else record._asdict()}
     return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def from_line(line: bytes) -> Record | None:
-    """Return the record of a line; None for a line that was cut, and for whatever else is no record of this version."""
+    """Return the record of a line; None if the line was cut, or is not a record of this version."""
     if len(line) > LONGEST_LINE:
         return None
     try:

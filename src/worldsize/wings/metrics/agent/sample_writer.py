@@ -1,4 +1,4 @@
-"""The lines of one node's samples, and of the files that its ranks have open for TensorBoard.
+"""The writer of one node's samples, and of the list of files that its ranks have open for TensorBoard.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded by the thread that samples.
 """
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 
 class SampleWriter:
-    """The files of one node, each of which is made when its first line is known."""
+    """The files of one node, each of which is created when its first line is known."""
 
     def __init__(
         self, plan: Plan, paths: RunPaths, node: NodePlan, ranks: RankProcesses, agents: int, started: float
     ) -> None:
-        """`started`: when the ranks were, in Unix seconds; `agents`: how many share this machine."""
+        """Create a writer. `started` is the time of the ranks' start in Unix seconds. `agents` is the number of agents
+        that share this machine."""
         self._node_rank, self._ranks, self._started = node.node_rank, ranks, started
         self._traffic = NodeTraffic(is_shared=agents > 1)
         found = [] if launcher_facts(plan.launcher).step_program else [each.rank for each in node.ranks]
@@ -53,7 +54,7 @@ class SampleWriter:
         return self._file.written
 
     def begin(self, gpus: Sequence[GpuFacts]) -> None:
-        """Write the header, and the samples that were held; once."""
+        """Write the header, and the samples that were held until now. Later calls do nothing."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -65,8 +66,8 @@ class SampleWriter:
     def sample(
         self, gpus: tuple[GpuSample, ...], computing: Collection[tuple[int, int]], elapsed: float, ended: bool
     ) -> None:
-        """Take a sample and write it, or hold it as long as there is no header. `computing`: which processes compute on
-        which GPUs, as the driver numbers them."""
+        """Take a sample and write it, or hold it until the header has been written. `computing` are pairs of a GPU and
+        a process that computes on it, as the driver numbers them."""
         sample = self._sampler.take(self._ranks, self._started + elapsed, gpus)
         self._totals.add(sample, elapsed)
         if computing and self._has_kernels_pids:
@@ -77,7 +78,8 @@ class SampleWriter:
             self._append_event_files()
 
     def conclude(self, elapsed: float) -> None:
-        """Write what the node used in all. A clock that was set meanwhile makes no run longer than it was."""
+        """Write the total use of the node. The duration is at most `elapsed`, even if the clock was changed
+        meanwhile."""
         ended = max([exit.ended for exit in list(self._ranks.exits)], default=time.time())
         seconds = min(elapsed, ended - self._started) if ended > self._started else elapsed
         self._append(to_line(self._totals.use(seconds, _children_time() - self._children)))
@@ -95,6 +97,6 @@ class SampleWriter:
 
 
 def _children_time() -> float:
-    """Seconds of CPU of all processes that this one has waited for."""
+    """Return the CPU time in seconds of all processes that this one has waited for."""
     times = os.times()
     return times.children_user + times.children_system

@@ -1,5 +1,5 @@
-"""Samples, at growing intervals, what a node's ranks use. A thread does it: a file server or a driver that keeps it
-waiting keeps the agent's loop from nothing.
+"""The sampler of what a node's ranks use, at growing intervals. It runs in a thread, so that a file server or a driver
+that blocks does not block the agent's loop.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded once ranks have run for a while.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from worldsize.wings.metrics.agent.sample_writer import SampleWriter
 
 _FAREWELL = 0.5
-"""Seconds that the agent waits for the last lines: a file server that hangs gets no more."""
+"""Seconds that the agent waits for the last lines, even if a file server hangs."""
 
 _ANSWER = 0.2
 """Seconds that a reading of GPUs may take."""
 
 _DRIVER = 20.0
-"""Seconds from the ranks' start for which the header waits for a driver to tell which GPUs there are: samples are kept
+"""Seconds from the ranks' start for which the header waits for a driver to report its GPUs. Samples are kept
 meanwhile."""
 
 
 class Sampler:
-    """The sampling of one node. Nothing of it raises, and a full disk ends it quietly."""
+    """The sampling of one node. It never raises, and a full disk ends it silently."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class Sampler:
         agents: int,
         elapsed: float,
     ) -> None:
-        """`agents`: how many of the run's agents share this machine; `elapsed`: seconds since the ranks' start."""
+        """Start the thread that samples. `agents` is the number of the run's agents that share this machine. `elapsed`
+        is the number of seconds since the ranks' start."""
         self._plan, self._paths, self._node = plan, paths, node
         self._ranks = ranks
         self._environ = environ
@@ -58,8 +59,8 @@ class Sampler:
         self._thread.start()
 
     def finish(self) -> None:
-        """Have the last sample and the node's use written, and end what belongs to it. To be called once, when the
-        ranks have ended."""
+        """Signal the thread to write the last sample and the node's use, and terminate the GPU process. Call this once,
+        when the ranks have ended."""
         self._ending.set()
         self._thread.join(_FAREWELL)
         helper = self._helper
@@ -67,13 +68,13 @@ class Sampler:
             helper.end(helper.pid in self._ranks.spared)
 
     def _run(self) -> None:
-        """What the thread does. Signals are the main thread's."""
+        """Run the sampling in its thread. Signals are blocked here, since the main thread handles them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._sample()
         except OSError:
-            return  # the disk is full, or the run was removed: others say so
-        except Exception as error:  # noqa: BLE001  # no run ends for its samples
+            return  # the disk is full, or the run was removed: this is reported elsewhere
+        except Exception as error:  # noqa: BLE001  # a run never ends because of its samples
             note(f"the ranks' resource use is not sampled any more: {type(error).__name__}: {error}")
 
     def _sample(self) -> None:
@@ -83,7 +84,7 @@ class Sampler:
         started = time.time() - (time.monotonic() - self._began)
         writer = SampleWriter(self._plan, self._paths, self._node, self._ranks, self._agents, started)
         self._start_helper()
-        spent = time.thread_time()  # the start, which comes once, makes no pause longer
+        spent = time.thread_time()  # the CPU time of the start does not lengthen the pauses
         while True:
             ended = self._ending.is_set() or not self._ranks.running()
             elapsed = time.monotonic() - self._began
@@ -104,8 +105,8 @@ class Sampler:
             self._ranks.spared.add(self._helper.pid)
 
     def _read_gpus(self, ended: bool, elapsed: float, writer: SampleWriter) -> tuple[tuple[GpuSample, ...], float]:
-        """Return a reading of the GPUs, and what it has cost; the header is written once it is known which there
-        are."""
+        """Return a reading of the GPUs, and the CPU seconds that it took. Write the header as soon as the GPUs are
+        known, or when it can no longer wait for them."""
         found = self._helper.find(0.0 if ended else _ANSWER) if self._helper is not None else ()
         if found is not None or ended or elapsed > _DRIVER:
             writer.begin(found or ())

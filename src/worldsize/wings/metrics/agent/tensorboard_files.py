@@ -1,11 +1,12 @@
-"""Which files of TensorBoard the processes of a node's ranks hold open, as /proc says.
+"""The search for the TensorBoard files that the processes of a node's ranks have open, according to /proc.
 
-tensorboardX and TensorFlow (Keras) hold their file open as long as they write. The writer of the package tensorboard,
-which is torch's, Lightning's, accelerate's and transformers', opens its file for a moment only, each time that it
-flushes, and is seen by chance: the client finds its files by their names (`tensorboard/event_files.py`).
+tensorboardX and TensorFlow (Keras) keep their file open while they write. The writer of the package tensorboard, which
+torch, Lightning, accelerate and transformers use, opens its file only for a moment at each flush, and is seen by
+chance. The client finds the files of that writer by their names (`tensorboard/event_files.py`).
 
-Only names of links are read, nothing that they lead to: neither a dead file server nor a process that waits for a disk
-makes a look wait. Paths are those that the process itself has, which in a container may be none of the node's.
+Only the names of links are read, not their targets, so neither a dead file server nor a process that waits for a disk
+blocks a look. Paths are as the process itself sees them, and in a container they may not exist on the node.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -16,19 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 MOST_DESCRIPTORS = 1024
-"""Descriptors that one look reads the names of, at 2 to 8 µs of a core each; the next look goes on where this one
-stopped. Of one process, no further ones are ever looked at: the files of a training are opened at its start."""
+"""The number of descriptors whose names one look reads, at 2 to 8 µs of a core each. The next look continues with the
+next process. Further descriptors of one process are never read: the files of a training are opened at its start."""
 
 MOST_FILES = 1024
-"""Of one node, for as long as its agent runs."""
+"""The most files of one node, in the whole life of its agent."""
 
 _MARK = "tfevents"
 _DELETED = " (deleted)"
 
 
 class OpenEventFiles:
-    """What an agent has seen of its ranks' event files. Never raises for a process that ends or belongs to somebody
-    else."""
+    """The event files that an agent has seen its ranks open. A process that has ended or belongs to another user never
+    raises an error."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -36,8 +37,8 @@ class OpenEventFiles:
         self._next = 0
 
     def look(self, trees: Mapping[int, Sequence[int]]) -> list[tuple[str, int]]:
-        """Return the event files, with their rank, that the ranks' processes (`trees`: pids by rank) have open for
-        writing and that no look has told before."""
+        """Return the event files that the ranks' processes have open for writing and that no earlier look has returned,
+        each with its rank. `trees` maps each rank to the pids of its processes."""
         processes = [(rank, pid) for rank in trees for pid in trees[rank]]
         found: list[tuple[str, int]] = []
         left = MOST_DESCRIPTORS
@@ -55,7 +56,7 @@ class OpenEventFiles:
         try:
             with os.scandir(f"{self._proc}/{pid}/fd") as entries:
                 return [entry.name for entry in islice(entries, MOST_DESCRIPTORS)]
-        except OSError:  # it has ended, or is another user's
+        except OSError:  # the process has ended, or is another user's
             return []
 
     def _new_files(self, pid: int, descriptors: Sequence[str]) -> Iterator[str]:
@@ -65,7 +66,7 @@ class OpenEventFiles:
                 path = os.readlink(link)
                 if not _is_event_file(path) or path in self._seen or not _is_for_writing(link):
                     continue
-            except OSError:  # it was closed meanwhile
+            except OSError:  # the file was closed meanwhile
                 continue
             self._seen.add(path)
             yield path
@@ -76,5 +77,6 @@ def _is_event_file(path: str) -> bool:
 
 
 def _is_for_writing(link: str) -> bool:
-    """The kernel shows how a file is open by the mode of the link, which lstat(2) reads without following it."""
+    """Return whether a descriptor is open for writing. The kernel shows this in the mode of its link, which lstat(2)
+    reads without following it. Raise OSError if the descriptor has been closed."""
     return bool(os.lstat(link).st_mode & 0o200)

@@ -1,8 +1,9 @@
-"""For scripts: `worldsize.log(step=…, loss=…)`.
+"""The function `worldsize.log(step=…, loss=…)` for scripts.
 
 The values of a rank become lines of `attempt-N/metrics/rank-00000.jsonl` in its run directory, written by a thread
 about once a second. Outside a run, nothing is kept.
-Standard library only; runs in whatever Python the rank has.
+
+Standard library only; runs in any Python that the rank has.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, SupportsFloat, 
 from worldsize.wings.metrics.inrank.log_file import LogFile
 
 MOST_VALUES, LONGEST_NAME = 256, 256
-"""Of one call; what is beyond is left out."""
+"""The most values of one call, and the most characters of a name; the excess is left out."""
 
 Number = Union[float, Callable[[], float]]
-"""A number, or what a thread calls to get it from a device."""
+"""A number, or a function that a thread calls to get it from a device."""
 
 _KEPT_AS_THEY_ARE = ("jax", "jaxlib", "tensorflow")
-"""Packages whose tensors cannot be changed: they are read later, since reading one waits for its device."""
+"""Packages whose tensors cannot be changed. Their tensors are read later, since reading one waits for its device."""
 
 _file: Optional[LogFile] = None
 _is_started = False
@@ -36,22 +37,22 @@ def log(
     """Log values of this rank at a step of its training: `log(step=10, loss=loss)`, or `log({"train/loss": loss},
     step=10)` for names that are no identifiers.
 
-    The step may come first, too: `log(10, {"loss": loss})`. A value is anything with one number: Python's, NumPy's, a
-    tensor with one element on any device. What is not a number
-    is left out, and the first such name is told on stderr. Never raises, and never waits for a disk or a GPU. Values
-    of the last second are lost with a process that is killed.
+    The step may come first, too: `log(10, {"loss": loss})`. A value is any object with one number: Python's, NumPy's,
+    or a tensor with one element on any device. A value that is no number is left out, and the first such name is
+    reported on stderr. Never raises, and never waits for a disk or a GPU. Values of the last second are lost if the
+    process is killed.
     """
     try:
         file = _file if _is_started else _start()
         if file is not None:
             found, at = _split(positional, step, values)
             _log(file, found, at)
-    except Exception as error:  # noqa: BLE001  a training does not end because a value could not be logged
+    except Exception as error:  # noqa: BLE001  a training must not end because a value cannot be logged
         _tell("error", f"logging is off: {type(error).__name__}")
 
 
 def _split(positional: Tuple[Any, ...], step: Any, values: Dict[str, Any]) -> Tuple[Mapping[Any, Any], Any]:
-    """Return the values of one call and its step, which may be its first argument."""
+    """Return the values of one call and its step, which may be a positional argument."""
     if not positional:
         return values, step
     found: Dict[Any, Any] = {}
@@ -81,12 +82,12 @@ def _log(file: LogFile, values: Mapping[Any, Any], step: Any) -> None:
 
 
 def number_of(value: Any) -> Optional[Number]:
-    """Return the number that `value` is now, or a function that gives it later, where getting it would wait for a
-    device; None for what is none."""
+    """Return the current number of `value`, or a function that returns it later if getting it would wait for a device.
+    None if the value is no number."""
     if isinstance(value, (int, float)):
         return _converted(float, value)
     if isinstance(value, (str, bytes, bytearray)) or value is None:
-        return None  # float() would read them
+        return None  # float() would parse text
     if any(length != 1 for length in getattr(value, "shape", None) or ()):
         return None
     if type(value).__module__.partition(".")[0] in _KEPT_AS_THEY_ARE:
@@ -106,8 +107,9 @@ def _converted(convert: Callable[[Any], Optional[Number]], value: Any) -> Option
 
 
 def _number_of_tensor(tensor: Any) -> Optional[Number]:
-    """Of PyTorch. One on a CPU is read at once, since scripts change tensors in place; of any other a copy is ordered,
-    which waits for nothing. None for a part of a number: ranks would have to be asked for theirs."""
+    """Return the number of a PyTorch tensor, or a function that returns it later. A tensor on a CPU is read at once,
+    since scripts change tensors in place. For any other device, a copy is started, which waits for nothing. None for a
+    tensor that is a part of a number: the parts of the other ranks would be needed."""
     if not all(each.is_replicate() for each in getattr(tensor, "placements", ())):
         return None
     if hasattr(tensor, "to_local"):
@@ -130,7 +132,7 @@ def _after(event: Any, copy: Any) -> float:
 
 
 def _start() -> Optional[LogFile]:
-    """Return the file of this rank; None outside a run."""
+    """Create and return the log file of this rank; None outside a run."""
     global _file, _is_started
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     if root:
@@ -142,11 +144,11 @@ def _start() -> Optional[LogFile]:
 
 
 def _tell(what: str, text: str) -> None:
-    """Write a line to stderr, the first of its kind."""
+    """Write a line to stderr, but only the first of each kind."""
     if what in _told:
         return
     _told.append(what)
     try:
         sys.stderr.write(f"worldsize.log: {text}\n")
-    except Exception:  # noqa: BLE001  whatever a script has put in the place of stderr
+    except Exception:  # noqa: BLE001  a script may have replaced stderr by any object
         pass

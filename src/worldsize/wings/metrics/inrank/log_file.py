@@ -1,7 +1,7 @@
-"""The file of what a rank has logged: calls are queued, and a thread writes them about once a second.
+"""The file of the values that a rank has logged. Calls are queued, and a thread writes them about once a second.
 
 Nothing here raises. Lines are whole: a batch of them is one write at the end of the file. Standard library only; runs
-in whatever Python the rank has.
+in any Python that the rank has.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from collections import deque
 from typing import Any, Callable, Deque, List, Optional, Tuple
 
 MOST_QUEUED = 20000
-"""Calls that wait to be written; the oldest are dropped beyond, and counted."""
+"""The most calls that wait to be written; beyond this number, the oldest are dropped and counted."""
 
 INTERVAL = 1.0
 PATIENCE = 5.0
-"""Seconds that the end of a process waits for a disk or a device at most."""
+"""The most seconds that the end of a process waits for a disk or a device."""
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Call = Tuple[float, Any, List[Tuple[str, Any]]]
-"""The time, the step, and the values by name; each number may be a function that gives it."""
+"""The time, the step, and the values by name. Each number may be a function that returns it."""
 
 Tell = Callable[[str, str], None]
 
 
 class LogFile:
-    """A file that a thread appends to, of this process and of those that are forked from it, each with its own calls.
+    """A file to which a thread appends the calls of this process. Processes that are forked from it append their own
+    calls.
 
-    `tell(kind, text)` hears once of what cannot be written.
+    `tell(kind, text)` is called if something cannot be written.
     """
 
     def __init__(self, path: str, tell: Tell, interval: float = INTERVAL) -> None:
@@ -48,7 +49,8 @@ class LogFile:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Begin with no calls and no thread: a forked process leaves its parent's calls to the parent."""
+        """Initialise the queue, without calls and without a thread. This is repeated in a forked process, which leaves
+        its parent's calls to the parent."""
         self._queue: Deque[Tuple[int, Call]] = deque(maxlen=MOST_QUEUED)
         self._numbers = itertools.count()
         self._next = self._lost = 0
@@ -58,7 +60,7 @@ class LogFile:
         self._is_closed = False
 
     def add(self, call: Call) -> None:
-        """Queue a call. Takes no lock, so that a signal's handler may log, too."""
+        """Queue a call. This uses no lock, so that a signal handler may log, too."""
         self._queue.append((next(self._numbers), call))
         if self._thread is None:
             self._start()
@@ -66,11 +68,11 @@ class LogFile:
     def _start(self) -> None:
         multiprocessing = sys.modules.get("multiprocessing.util")
         if multiprocessing is not None:
-            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do not run atexit hooks
         self._thread = threading.Thread(target=self._work, name="worldsize.log", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # the interpreter is at its end, or has no thread left
+        except RuntimeError:  # the interpreter is shutting down, or cannot start a thread
             self._thread = None
             self.write()
 
@@ -78,10 +80,11 @@ class LogFile:
         while not self._is_closed:
             self._wake.wait(self._interval)
             self.write()
-        self.write()  # what was queued meanwhile
+        self.write()  # the calls that were queued meanwhile
 
     def close(self) -> None:
-        """Write what is queued, and end the thread: it gets PATIENCE seconds. A later call starts another."""
+        """Write the queued calls and end the thread, waiting for it at most PATIENCE seconds. A later call starts
+        another thread."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -92,8 +95,8 @@ class LogFile:
         self._wake.clear()
 
     def write(self) -> None:
-        """Append the lines of all calls that are queued. What cannot be written is dropped, and counted in a line of
-        the next batch that can."""
+        """Append the lines of all queued calls. Calls that cannot be written are dropped, and counted in a line of the
+        next batch that can be written."""
         if not self._writing.acquire(timeout=PATIENCE):
             return
         try:
@@ -102,16 +105,16 @@ class LogFile:
                 self._lost = 0
             elif lines:
                 self._lost += count
-        except Exception as error:  # noqa: BLE001  the thread is to live on
+        except Exception as error:  # noqa: BLE001  the thread must not end
             self._tell("disk", f"cannot write: {error}")
         finally:
             self._writing.release()
 
     def _lines(self) -> Tuple[List[str], int]:
-        """Take the calls from the queue, as lines; and how many there are. Numbers that are missing between them were
-        dropped."""
+        """Remove the calls from the queue, and return their lines and their number. Numbers missing between them count
+        as dropped calls."""
         calls = []
-        for _ in range(len(self._queue)):  # others may add sooner than this takes
+        for _ in range(len(self._queue)):  # bounded: other threads may add calls faster than this loop
             number, call = self._queue.popleft()
             self._lost += number - self._next
             self._next = number + 1
@@ -140,23 +143,24 @@ class LogFile:
             if file is not None:
                 os.close(file)
         except OSError:
-            pass  # some file servers report a failed write only now, and it has been told
+            pass  # some file servers report a failed write only now; it has been reported
 
 
 def _opened(path: str) -> int:
-    """Open the file to append to it, and make its directory: whoever may not read the attempt's may read neither."""
+    """Open the file for appending, and create its directory. Both get the permissions of the attempt's directory, so
+    that a user who may not read that one can read neither. Raise OSError."""
     folder = os.path.dirname(path)
     mode = os.stat(os.path.dirname(folder)).st_mode & 0o777
     try:
         os.mkdir(folder, mode)
-        os.chmod(folder, mode)  # whatever the rank's umask is
+        os.chmod(folder, mode)  # independent of the rank's umask
     except FileExistsError:
-        pass  # another rank was sooner
+        pass  # another rank has created it
     return os.open(path, _FLAGS, mode & 0o666)
 
 
 def line_of(call: Call) -> str:
-    """Return the line of one call; empty where none of its values is a number after all."""
+    """Return the line of one call; "" if none of its values is a number after all."""
     time, step, values = call
     found = {}
     for name, value in values:
@@ -174,12 +178,12 @@ def _number(value: Any) -> Optional[float]:
         return float(value)
     try:
         return float(value())
-    except Exception:  # noqa: BLE001  a tensor that is no more, a device that has failed
+    except Exception:  # noqa: BLE001  a deleted tensor, or a device that has failed
         return None
 
 
 def _whole(step: Any) -> Optional[int]:
-    """Return the step as an integer; None where it is no whole number."""
+    """Return the step as an integer; None if it is no whole number."""
     if step is None or type(step) is int:
         return step
     number = _number(step)

@@ -1,4 +1,4 @@
-"""What a run's scripts have written for TensorBoard, as series, and what of it cannot be read here."""
+"""The values that a run's scripts have written for TensorBoard, as series, and the files that cannot be read here."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from worldsize.wings.metrics.tensorboard.scalars import ScalarReader, read_files
 
 
 def read_tensorboard(paths: RunPaths) -> list[Series]:
-    """Return the scalars of all attempts, sorted by name and place. Never raises for what is in the files."""
+    """Return the scalars of all attempts, sorted by name and place. Never raises because of the content of the
+    files."""
     return open_tensorboard(paths).series()
 
 
 def read_tensorboard_inside(paths: RunPaths) -> list[Series]:
-    """Return the same of the files in the run directory alone."""
+    """Return the scalars as `read_tensorboard`, but only of the files in the run directory."""
     return open_tensorboard(paths, outside=False).series()
 
 
 def open_tensorboard(paths: RunPaths, outside: bool = True) -> ScalarReader:
-    """As `read_tensorboard`; also tells which files are damaged, and how many were left out."""
+    """Read the files as `read_tensorboard`, and return the reader, which also knows which files are damaged and how
+    many were left out."""
     return read_files(event_files.event_files(paths, outside))
 
 
 def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
-    """What ranks write where it cannot be read from here; each is a sentence as text."""
+    """Return the files that ranks write at places that cannot be read from here. Converted to text, each is a
+    sentence."""
     return event_files.unreadable_files(paths)

@@ -1,4 +1,5 @@
-"""What the agents of a run know of event files: which ones they have seen open, and which processes their ranks are."""
+"""The information of a run's agents about event files: which files they have seen open, and which processes are the
+ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _LONGEST_PATH = 4096
 
 
 class Note(NamedTuple):
-    """`path`: as the process has it, which on another machine or in a container may lead nowhere, or elsewhere."""
+    """A record of an event file that an agent has seen open. `path` is as the process sees it. On another machine or in
+    a container, it may not exist, or be another file."""
 
     path: str
     rank: int
@@ -29,9 +31,11 @@ class Note(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """ranks  attempt and rank of each process that an agent has started as a rank, by host and pid
-    starts    when each attempt began, by its number; what is not known is missing
-    hosts     the names of nodes
+    """The processes that may write event files, according to the agents.
+
+    ranks   attempt and rank of each process that an agent has started as a rank, by host and pid
+    starts  when each attempt began, by its number; unknown ones are missing
+    hosts   the names of nodes
     """
 
     ranks: dict[tuple[str, int], tuple[int, int]]
@@ -40,7 +44,7 @@ class Writers(NamedTuple):
 
 
 def read_notes(paths: RunPaths) -> list[Note]:
-    """Return the notes of all attempts; lines that cannot be understood are left out."""
+    """Return the notes of all attempts. Lines that cannot be understood are left out."""
     return list(_all_notes(paths))[:_MOST_NOTES]
 
 
@@ -57,7 +61,7 @@ def _all_notes(paths: RunPaths) -> Iterator[Note]:
 def _parse(line: bytes) -> tuple[str, int]:
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):  # cut, or rubbish
+    except (ValueError, RecursionError):  # cut, or not JSON
         return "", 0
     path, rank = (value.get("path"), value.get("rank")) if isinstance(value, dict) else (None, None)
     if not isinstance(path, str) or type(rank) is not int or not 0 <= rank < 1 << 31:
@@ -66,8 +70,8 @@ def _parse(line: bytes) -> tuple[str, int]:
 
 
 def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
-    """Return the ranks' processes as their agents say, until all `wanted` ones are found: there may be thousands of
-    nodes."""
+    """Return the ranks' processes according to their agents. Reading stops when all `wanted` ones are found, because
+    there may be thousands of nodes."""
     missing = set(wanted)
     writers = Writers({}, {}, set())
     for each in all_attempts(paths):
@@ -79,7 +83,7 @@ def read_writers(paths: RunPaths, wanted: Iterable[tuple[str, int]]) -> Writers:
 
 
 def _add_node(paths: RunPaths, node_rank: int, writers: Writers) -> set[tuple[str, int]]:
-    """Add what one agent says; return the processes that it names."""
+    """Add the information of one agent to `writers`; return the processes that it names."""
     host, found = "", set()
     for event in read_events(paths, node_rank):
         if event.get("event") == "agent_started" and isinstance(event.get("host"), str):
@@ -95,7 +99,7 @@ def _add_node(paths: RunPaths, node_rank: int, writers: Writers) -> set[tuple[st
 
 
 def _ranks(pids: Any) -> Iterator[tuple[int, int]]:
-    """Pid and rank of each process in an event's `pids`."""
+    """Yield the pid and the rank of each process in an event's `pids`."""
     for name, pid in pids.items() if isinstance(pids, dict) else ():
         rank = parse_digits(name)
         if rank is not None and type(pid) is int:
@@ -103,7 +107,7 @@ def _ranks(pids: Any) -> Iterator[tuple[int, int]]:
 
 
 def host_of(paths: RunPaths, note: Note) -> str:
-    """Return the name of the node that the note is of; "" where it is not known."""
+    """Return the name of the node of the note; "" if it is not known."""
     events = read_events(RunPaths(paths.root, note.attempt), note.node_rank)
     hosts = [event.get("host") for event in events if event.get("event") == "agent_started"]
     return hosts[0] if hosts and isinstance(hosts[0], str) else ""

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), masked as in TensorFlow's records. The standard library has none."""
+"""CRC-32C (Castagnoli), masked as in TensorFlow's records. The standard library has no CRC-32C."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _MASK_DELTA = 0xA282EAD8
 
 _by_byte: list[int] = []
 _by_pair: list[int] = []
-"""The remainders of all pairs of bytes: half as many steps, for 10 ms at the first use."""
+"""The remainders of all pairs of bytes, which halve the number of steps, and take 10 ms at the first use."""
 
 
 def masked_crc32c(data: bytes) -> int:
-    """Return the checksum of `data`; about 25 ns for each byte."""
+    """Return the masked checksum of `data`. This takes about 25 ns for each byte."""
     if not _by_pair:
         _make_tables()
     pairs = _by_pair

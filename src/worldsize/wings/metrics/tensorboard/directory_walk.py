@@ -1,4 +1,4 @@
-"""Event files below a directory, found in bounded time."""
+"""A search for event files below a directory, in bounded time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _LEFT_OUT = frozenset((".git", "__pycache__", "node_modules", ".venv"))
 def find_event_files(
     root: str, is_wanted: Callable[[str], bool] = lambda directory: True, entries: int = MOST_ENTRIES
 ) -> Iterator[str]:
-    """Yield the paths of regular files below `root` that are called like event files, level by level, of each level
-    what was changed last first, until so many entries were seen. No link is followed.
+    """Yield the paths of regular files below `root` that are named like event files, until `entries` entries were seen.
+    The search goes level by level, and on each level the directories that were changed last come first. No link is
+    followed.
 
-    is_wanted  whether to look into a directory at the top, by its name
+    is_wanted  whether to look into a directory at the top level, by its name
     """
     left, files = entries, 0
     level = [root]

@@ -1,8 +1,9 @@
-"""The event files of a run, and which of those that its agents have seen cannot be read here.
+"""The event files of a run, and the list of those that its agents have seen but that cannot be read here.
 
-Three ways lead to them: all that lie in the run directory, but those that came with the code; those that agents have
-seen open; and those in directories outside that the command or the job's variables name (`--log_dir /scratch/me/tb`),
-whose names say that a node of this run has made them while it ran.
+There are three sources: files in the run directory, except those that came with the code; files that agents have seen
+open; and files in directories outside the run that the command or the job's variables name (`--log_dir
+/scratch/me/tb`). The names of the last ones must show that a node of this run has created them while the run was
+active.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _MOST_UNREADABLE = 100
 
 
 class UnreadableFile(NamedTuple):
-    """A file that a rank writes, and that cannot be read here: it lies on a disk of its node or in a container, or was
-    removed since. `host`: of the node; "" where it is not known."""
+    """A file that a rank writes, and that cannot be read here: it is on a disk of its node or in a container, or has
+    been removed. `host` is the name of the node; "" if it is not known."""
 
     path: str
     rank: int
@@ -40,15 +41,16 @@ class UnreadableFile(NamedTuple):
 
 
 def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
-    """Return the run's files, the latest attempt's first, and of each attempt the newest first, as their names say.
-    Without `outside`, those in the run directory alone: what another user's run names may be a file of this user's."""
+    """Return the run's files, those of the latest attempt first, and of each attempt the newest first, according to
+    their names. Without `outside`, only files in the run directory are returned: a file that another user's run names
+    may be a private file of this user."""
     root = os.path.realpath(paths.root)
     notes = _readable_notes(paths)
     if not outside:
         notes = {path: note for path, note in notes.items() if path.startswith(root + "/")}
     found = [*notes, *(path for path in _files_inside(paths, root) if path not in notes)]
     writers = read_writers(paths, {_process(parse_name(path)) for path in found})
-    if outside and not found:  # directories of other things are read to find these, and may be large
+    if outside and not found:  # this search reads directories with other files, which may be large
         found = _files_outside(paths, root, writers)
     files = [(parse_name(path).created, _event_file(path, root, notes.get(path), writers)) for path in found]
     files.sort(key=lambda each: (each[1].attempt, each[0], each[1].path), reverse=True)
@@ -56,7 +58,7 @@ def event_files(paths: RunPaths, outside: bool = True) -> list[EventFile]:
 
 
 def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
-    """Return the files that agents have seen and that cannot be read here, at most one of a rank and a directory."""
+    """Return the files that agents have seen and that cannot be read here, at most one for each rank and directory."""
     found: dict[tuple[int, str], UnreadableFile] = {}
     for note in read_notes(paths):
         place = (note.rank, os.path.dirname(note.path))
@@ -69,7 +71,7 @@ def unreadable_files(paths: RunPaths) -> list[UnreadableFile]:
 
 
 def _readable_notes(paths: RunPaths) -> dict[str, Note]:
-    """What agents have seen, by path without links."""
+    """Return the notes of agents about files that exist here, by path with links resolved."""
     found = {}
     for note in read_notes(paths):
         path = _local_path(note.path, paths)
@@ -79,14 +81,14 @@ def _readable_notes(paths: RunPaths) -> dict[str, Note]:
 
 
 def _local_path(path: str, paths: RunPaths) -> str:
-    """What this machine calls a node's file: one in the run directory by its place there, however the node has reached
-    that."""
+    """Return the path on this machine of a node's file. A file in the run directory is located by its path within that
+    directory, since nodes may see the directory under another path."""
     _, found, inside = path.partition(f"/{paths.run_id}/")
     return os.path.join(paths.root, inside) if found else path
 
 
 def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
-    """Return the files in the run directory, but those that came with the code."""
+    """Return the files in the run directory, except those that came with the code."""
     found = list(find_event_files(root, lambda name: not name.startswith(_NOT_WALKED)))
     code = os.path.join(root, "code", "")
     if not any(path.startswith(code) for path in found):
@@ -97,8 +99,8 @@ def _files_inside(paths: RunPaths, root: str) -> Sequence[str]:
 
 
 def _files_outside(paths: RunPaths, root: str, writers: Writers) -> list[str]:
-    """Return the files in directories that the plan names. Where some are known to be those of this run's ranks, the
-    others are not: runs share such directories."""
+    """Return the files in directories that the plan names. If some are known to be written by this run's ranks, only
+    these are returned, because runs share such directories."""
     found: list[str] = []
     begin, end = run_span(paths)
     for directory in named_directories(paths, root):
@@ -119,8 +121,9 @@ def _process(name: FileName) -> tuple[str, int]:
 
 
 def _event_file(path: str, root: str, note: Note | None, writers: Writers) -> EventFile:
-    """Return the attempt and the rank are those that an agent has seen, else what the process in the file's name is
-    known to be; else the attempt is the last that had begun then, and the rank is not known."""
+    """Return the file with its attempt and rank. They are taken from the note of an agent, else from the process that
+    the file's name contains. If neither is known, the attempt is the last one that had begun by then, and the rank is
+    None."""
     name = parse_name(path)
     known = (note.attempt, note.rank) if note else writers.ranks.get(_process(name))
     attempt, rank = known or (_attempt_at(name.created, writers.starts), None)

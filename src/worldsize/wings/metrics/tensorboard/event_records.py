@@ -1,9 +1,10 @@
 """The records of an event file (TFRecord): length, its checksum, data, its checksum; little endian.
 
-The checksum of every length is checked: after a damaged one nothing that follows can be found. That of the data takes
-Python as long as all else, so it is checked near the end of a file, which is the whole of a small one: there a file
-server may show zeros in place of what is being written, and a disk that was full has left a gap. Elsewhere a flipped
-bit may become a wrong value. Records above 1 MiB, which hold images and hardly ever scalars, are skipped unread.
+The checksum of every length is verified: after a damaged length, no further record can be found. Verifying the checksum
+of the data takes Python as much time as everything else, so it is verified only near the end of a file, which includes
+all of a small file. There a file server may show zeros in place of data that is being written, and a full disk may have
+left a gap. Elsewhere a flipped bit may become a wrong value. Records above 1 MiB, which contain images and hardly ever
+scalars, are skipped unread.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ _HEADER, _FOOTER = struct.Struct("<QI"), struct.Struct("<I")
 _FRAME = _HEADER.size + _FOOTER.size
 MOST_READ = 1 << 20
 CHECKED = 1 << 20
-"""Bytes at the end of a file whose data is checked: events of about 25 000 scalars, 0.1 s."""
+"""The number of bytes at the end of a file whose data is verified: events of about 25 000 scalars, 0.1 s."""
 
 
 class DamagedFile(Exception):
-    """A record is not what its checksum says, so that the rest of the file cannot be understood."""
+    """The error for a record that does not match its checksum, so that the rest of the file cannot be understood."""
 
 
 class EventRecords:
-    """The records of one open file, up to its present end: one that is still being written is not there yet.
+    """The records of one open file, up to its present end. A record that is still being written is not included.
 
-    checked     how many bytes at the end of the file have their data checked
-    bytes_read  how much was read of the file, what was skipped left out
+    checked     the number of bytes at the end of the file whose data is verified
+    bytes_read  the number of bytes that were read of the file, without skipped ones
     """
 
     def __init__(self, descriptor: int, checked: int = CHECKED) -> None:
@@ -39,13 +40,13 @@ class EventRecords:
         self._size = os.fstat(descriptor).st_size
         self._checked_from = self._size - checked
         self._buffer = b""
-        self._from = 0  # where in the file the buffer begins
+        self._from = 0  # the position in the file at which the buffer begins
         self._at = 0
         self._known: set[bytes] = set()
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises DamagedFile, and OSError of a failing disk."""
+        """Yield the data of each record. Raise DamagedFile if a checksum is wrong, and OSError if the disk fails."""
         while self._has(_HEADER.size):
             length = self._length()
             if length > MOST_READ:
@@ -66,7 +67,7 @@ class EventRecords:
             raise DamagedFile
 
     def _length(self) -> int:
-        """Return the length of the next record, whose checksum is right."""
+        """Return the length of the next record. Raise DamagedFile if its checksum is wrong."""
         header = self._buffer[self._at : self._at + _HEADER.size]
         length, checksum = _HEADER.unpack(header)
         if header not in self._known:
@@ -77,7 +78,7 @@ class EventRecords:
         return int(length)
 
     def _has(self, count: int) -> bool:
-        """Return whether so many bytes follow, which then are in the buffer."""
+        """Return whether at least `count` bytes follow. If so, they are in the buffer afterwards."""
         if len(self._buffer) - self._at >= count:
             return True
         rest = [self._buffer[self._at :]]
@@ -94,7 +95,7 @@ class EventRecords:
         return have >= count
 
     def _skip(self, count: int) -> bool:
-        """Go on after so many bytes; False where the file ends before."""
+        """Skip `count` bytes; return False if the file ends before that."""
         beyond = count - (len(self._buffer) - self._at)
         if beyond <= 0:
             self._at += count

@@ -1,6 +1,7 @@
-"""The scalars of one event: as much of protocol buffers' wire format as that takes.
+"""A parser for the scalars of one event. It implements only the required part of the protocol buffers wire format.
 
-Fields are TensorBoard's, from its published event.proto, summary.proto and tensor.proto. Unknown ones are left out.
+The fields are TensorBoard's, from its published event.proto, summary.proto and tensor.proto. Unknown fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from worldsize.common.named_tuple import Any
 _MOST_VALUES = 10_000
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _CONTENT = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}
-"""By the number of a tensor's type, how its content holds one value: float, double, int32, int64, half."""
+"""The struct formats of one value in a tensor's content, by the number of its type: float, double, int32, int64,
+half."""
 
 _LISTS = {(5, 1): "<f", (6, 2): "<d"}
-"""Lists of float and double, by their number and the type of the tensor, as packed fields hold them."""
+"""The struct formats of the packed lists of float and double, by the number of the field and the type of the tensor."""
 
 _VARINT_LISTS = {(7, 3), (10, 9)}
 _SCALARS = b"scalars"
@@ -26,27 +28,28 @@ _SIMPLE = re.compile(
     rb"\x09(.{8})(?:\x10([\x80-\xff]{0,9}[\x00-\x7f]))?\x2a([\x00-\x7f])\x0a([\x00-\x7f])\x0a([\x00-\x7f])(.*)\x15(.{4})",
     re.DOTALL,
 )
-"""What nearly all events are, to a third of the time: one value, which is a number by itself and has a short tag."""
+"""The pattern of nearly all events, which take a third of the time this way: one value, which is a plain number and has
+a short tag."""
 
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 _DATA_CLASS_SCALAR = 1
 
 PARSE_ERRORS = (ValueError, IndexError, struct.error)
-"""What the functions here raise for bytes that are no event."""
+"""The errors that the functions here raise for bytes that are not an event."""
 
 
 Event = tuple[float, int, list[tuple[bytes, bool, float]]]
-"""Time, step and values: tag, whether it is declared to be a scalar, and number. Writers of tensors declare in the
-first event of a tag only."""
+"""The time, the step and the values of an event. A value is its tag, whether it is declared to be a scalar, and its
+number. Writers of tensors declare this in the first event of a tag only."""
 
 
 def parse_event(data: bytes) -> Event:
-    """Return the event, of what is no summary without values. Raises one of PARSE_ERRORS."""
+    """Return the event; without values if it is no summary. Raise one of PARSE_ERRORS if the data is not an event."""
     return _simple_event(data) or _any_event(data)
 
 
 def _simple_event(data: bytes) -> Event | None:
-    """The event if it is `_SIMPLE`."""
+    """Return the event if it matches `_SIMPLE`; else None."""
     match = _SIMPLE.fullmatch(data)
     if match is None:
         return None
@@ -72,7 +75,7 @@ def _any_event(data: bytes) -> Event:
 
 
 def _value(data: bytes) -> tuple[bytes, bool, float] | None:
-    """One value of a summary; None for what is not a number, or is declared to be something else than a scalar."""
+    """Return one value of a summary; None if it is no number, or is declared to be something else than a scalar."""
     tag, plugin, simple, tensor = b"", b"", None, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _BYTES:
@@ -90,7 +93,8 @@ def _value(data: bytes) -> tuple[bytes, bool, float] | None:
 
 
 def _plugin(data: bytes) -> bytes:
-    """What displays the values, by the metadata of a tag: "scalars" also for what declares itself as that."""
+    """Return the name of the plugin that displays the values, from the metadata of a tag. It is "scalars" also if the
+    data class is scalar."""
     plugin = b""
     for number, wire, value in _fields(data):
         if number == 1 and wire == _BYTES:
@@ -101,7 +105,7 @@ def _plugin(data: bytes) -> bytes:
 
 
 def _single_number(data: bytes) -> float | None:
-    """Return the number of a tensor that holds one; None for any other."""
+    """Return the number of a tensor with one element; None for any other tensor."""
     kind, found = 0, None
     for number, wire, value in _fields(data):
         if number == 1 and wire == _VARINT:
@@ -122,7 +126,7 @@ def _unpacked(form: str | None, value: bytes) -> float | None:
 
 
 def _elements(shape: bytes) -> int:
-    """Return the product of a shape's dimensions: 1 for a scalar, whose shape has none."""
+    """Return the product of a shape's dimensions, at most 2. It is 1 for a scalar, whose shape has no dimensions."""
     product = 1
     for number, wire, dimension in _fields(shape):
         if number == 2 and wire == _BYTES:
@@ -131,7 +135,8 @@ def _elements(shape: bytes) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Number, wire type and value of each field: an int, or the bytes. ValueError where one reaches beyond the end."""
+    """Yield the number, the wire type and the value of each field. The value is an int or bytes. Raise ValueError if a
+    field extends beyond the end, or has no valid number or type."""
     at, end = 0, len(data)
     while at < end:
         key = data[at]
@@ -164,7 +169,7 @@ def _length_of(wire: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, of at most ten bytes, and where it ends."""
+    """Return the number at position `at`, which has at most ten bytes, and the position of its end."""
     byte = data[at]
     if byte < 128:
         return byte, at + 1

@@ -1,7 +1,7 @@
-"""What the names of event files say: `events.out.tfevents.<seconds>.<host>[.<pid>.<number>][suffix]`.
+"""A parser for the names of event files: `events.out.tfevents.<seconds>.<host>[.<pid>.<number>][suffix]`.
 
-Read in the sources of tensorboard 2.21 (which torch, Lightning, accelerate and transformers write with) and TensorFlow
-2.21, which name the process, and of tensorboardX 2.6, which does not.
+The format is from the sources of tensorboard 2.21 (with which torch, Lightning, accelerate and transformers write) and
+TensorFlow 2.21, whose names contain the process, and of tensorboardX 2.6, whose names do not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ _WRITER = re.compile(r"(?P<host>.{1,300}?)\.(?P<pid>[0-9]{1,9})\.[0-9]{1,9}(?:[^
 
 
 class FileName(NamedTuple):
-    """created  in whole Unix seconds; 0 where the name does not say
-    host     "" where the name does not say
-    pid      of the process that writes; None where the name does not say
+    """The parts of an event file's name.
+
+    created  in whole Unix seconds; 0 if the name does not contain it
+    host     "" if the name does not contain it
+    pid      of the process that writes; None if the name does not contain it
     """
 
     created: int = 0

@@ -1,4 +1,4 @@
-"""Directories outside of a run that its command or its variables name, where a script may write event files."""
+"""Directories outside a run that its command or its variables name, where a script may write event files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOCK_SLACK = 60.0
 
 
 def named_directories(paths: RunPaths, root: str) -> list[str]:
-    """Return the directories that are here; at most eight, none inside the run and none of the system."""
+    """Return the directories that exist here; at most eight, none inside the run and none of the system."""
     found: list[str] = []
     for text in _texts(read_object(paths.plan)):
         for path in _PATH.findall(text):
@@ -34,15 +34,15 @@ def named_directories(paths: RunPaths, root: str) -> list[str]:
 
 
 def run_span(paths: RunPaths) -> tuple[float, float]:
-    """When the run was made and when it ended, or the present, in Unix seconds; clocks of nodes may differ by a
-    minute."""
+    """Return the time when the run was created and the time when it ended, or the present, in Unix seconds. The span is
+    wider by a minute at each end, because the clocks of nodes may differ."""
     summary = read_object(paths.result).get("summary")
     begin = _time_of(read_object(paths.plan).get("created"))
     return begin - _CLOCK_SLACK, _time_of(summary.get("ended") if isinstance(summary, dict) else None) + _CLOCK_SLACK
 
 
 def _time_of(value: Any) -> float:
-    """Return the time, or the present where it is not known."""
+    """Return the value as a time, or the present if it is no number."""
     return float(value) if is_number(value) else time.time()
 
 

@@ -1,8 +1,8 @@
-"""Scalars of event files, read into series.
+"""A reader that converts the scalars of event files into series.
 
-The package tensorboard reads them, too. It is not used: it takes seconds to import and 60 MB with what it depends on,
-and it is not made for files of somebody else, whose lengths and counts have no bound. Here memory, files, records and
-bytes are bounded, and a damaged record ends the reading of its file alone.
+The package tensorboard can read them, too, but is not used. It takes seconds to import and 60 MB with its dependencies,
+and it is not made for untrusted files, whose lengths and counts have no bound. Here memory, files, records and bytes
+are bounded, and a damaged record ends only the reading of its file.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from worldsize.wings.metrics.thinning import MAX_POINTS, MAX_TOTAL, ThinnedSerie
 
 MOST_SERIES = 1000
 _MOST_TAGS = 20_000
-"""Names of values, each counted once a file."""
+"""The most names of values; a name counts once for each file."""
 
 MOST_VALUES = 5_000_000
-"""Of all files together, which takes well below a minute; a record without values counts as one."""
+"""The most values of all files together, which take well below a minute; a record without values counts as one."""
 
 MOST_BYTES = 2 << 30
 _MOST_CHECKED = 32 << 20
 MOST_SECONDS = 60.0
-"""For all files together: bytes made for it can take a hundred times as long as what writers write."""
+"""The most seconds for all files together: malicious bytes can take a hundred times the time of normal files."""
 
 _LOOK_EVERY = 32
-"""Records between two looks at the clock."""
+"""The number of records between two checks of the clock."""
 
 _LONGEST_NAME = 300
 _LONGEST_TAG = 4 * _LONGEST_NAME
 
 
 class EventFile(NamedTuple):
-    """`place`: as in Series."""
+    """An event file with its place, rank and attempt. `place` is as in Series. `rank` is None if it is not known."""
 
     path: str
     place: str
@@ -48,11 +48,11 @@ class EventFile(NamedTuple):
 
 
 class ScalarReader:
-    """Reads one file after the other, of which the later ones are older: where a bound is reached, what is newest was
-    read.
+    """A reader for several files. Files are read from the newest to the oldest, so that the newest have been read if a
+    bound is reached.
 
-    damaged   the paths of files in which something was damaged, with how many values had been read before
-    left_out  how many files were not read to their end, or not at all, since the bounds were reached
+    damaged   the paths of damaged files, with the number of values that had been read before the damage
+    left_out  the number of files that were not read to their end, or not at all, because a bound was reached
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class ScalarReader:
         self.left_out = 0
 
     def read(self, file: EventFile) -> None:
-        """Read the file's scalars; of one that cannot be read, none. Never raises for what is in it."""
+        """Read the file's scalars. A file that cannot be read has none. Never raises because of the content of the
+        file."""
         self._files.append(file)
         if self._is_over(0):
             self.left_out += 1
@@ -101,11 +102,12 @@ class ScalarReader:
         self._bytes_left -= records.bytes_read
 
     def _is_over(self, read: int, look: bool = True) -> bool:
-        """Return whether a bound is reached, so many bytes of a file having been read. `look`: at the clock, too."""
+        """Return whether a bound is reached after `read` bytes of the current file. With `look`, the clock is checked,
+        too."""
         return self._values_left <= 0 or read >= self._bytes_left or (look and self._clock() > self._deadline)
 
     def _add(self, record: bytes, file: EventFile, declared: set[bytes]) -> int:
-        """Keep the scalars of one record; return how many it has."""
+        """Keep the scalars of one record; return the number of its values."""
         time, step, values = parse_event(record)
         if not math.isfinite(time):
             return 0
@@ -119,7 +121,8 @@ class ScalarReader:
         return len(values)
 
     def series(self) -> list[Series]:
-        """Return the series, sorted by name and place, the points of each in the order of attempts and then of time."""
+        """Return the series, sorted by name and place. The points of each are in the order of attempts and then of
+        time."""
         found: dict[tuple[str, str, int], list[Point]] = {}
         for (number, tag), values in sorted(self._series.items(), key=lambda item: item[0], reverse=True):
             file = self._files[number]
@@ -132,7 +135,7 @@ class ScalarReader:
 
 
 def read_files(files: Iterable[EventFile]) -> ScalarReader:
-    """Read these files in their order, the newest first."""
+    """Read these files in their order, which is from the newest to the oldest, and return the reader."""
     reader = ScalarReader()
     for file in files:
         reader.read(file)
@@ -148,6 +151,7 @@ def _name(tag: bytes) -> str:
 
 
 def directory_name(path: str, root: str) -> str:
-    """How a directory is called in `Series.place`: relative to the run where it is inside."""
+    """Return the name of a directory for `Series.place`: relative to the run if it is inside the run, else the whole
+    path."""
     inside = os.path.relpath(path, root)
     return path if inside.startswith(os.pardir) else inside

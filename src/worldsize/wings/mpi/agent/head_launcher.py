@@ -1,7 +1,7 @@
-"""Launchers of which one process, on the head, starts the ranks of all nodes.
+"""The base of launchers of which one process, on the head, starts the ranks of all nodes.
 
-What it starts becomes a rank by a file that the node's agent has written. On every other node a process waits until the
-head sends a line to execute there, or ends it.
+A process that it starts becomes a rank by a file that the node's agent has written. On every other node, a process
+waits until the head sends a line to execute there, or terminates it.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _WAIT = 'IFS= read -r line <"$0" && eval "$line"'
 
 
 class HeadLauncher(Launcher):
-    """A launcher whose one process starts all ranks. Subclasses give its command line, its environment, and how it
-    reports the first failure."""
+    """A launcher with one process that starts all ranks. Subclasses define its command line, its environment, and how
+    it reports the first failure."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the command line on the head."""
+        """Return the command line of the program on the head."""
         raise NotImplementedError
 
     def environment(self, launch: NodeLaunch, rank: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the program's environment, from that of one of the node's ranks."""
+        """Return the program's environment, based on that of one of the node's ranks."""
         raise NotImplementedError
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """Return the rank that the program itself reports as the first to fail; None where it names none."""
+        """Return the rank that the program itself reports as the first to fail; None if it names none."""
         raise NotImplementedError
 
     def prepare_head(self, launch: NodeLaunch, environment: Mapping[str, str]) -> None:
-        """Write what the program itself needs. Raises OSError."""
+        """Write the files that the program itself needs. Raise OSError if they cannot be written."""
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
         os.makedirs(launch.paths.launch_dir, 0o700, exist_ok=True)
@@ -61,7 +61,7 @@ class HeadLauncher(Launcher):
 
 
 def log_text(log: str) -> str:
-    """What the program has written; "" where that cannot be read."""
+    """Return the output of the program from its log; "" if it cannot be read."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -70,8 +70,8 @@ def log_text(log: str) -> str:
 
 
 def _daemon_failure(end: NodeEnd) -> Failure:
-    """Return the failure of the process that a launcher has on a node besides the head. It is rarely the first one,
-    since the process ends with the launcher; the words "remote process exited" let other failures come first."""
+    """Return the failure of the launcher's process on a node other than the head. It is rarely the first failure, since
+    the process ends with the launcher. The words "remote process exited" give precedence to other failures."""
     process, code, time = end.ended
     launcher, where = end.plan.launcher, f"node {end.node_rank} ({end.host})"
     if code in (126, 127):
@@ -82,9 +82,9 @@ def _daemon_failure(end: NodeEnd) -> Failure:
 
 
 def _all_ranks_failures(end: NodeEnd, cause: FailedRank | None) -> list[Failure]:
-    """Return the failures of all ranks that are known to have failed. `cause`, the first that the launcher saw end, may
-    have ended because another did; without an exception of its own it counts as the earliest, since its time is
-    unknown."""
+    """Return the failures of all ranks that are known to have failed. `cause` is the first rank that the launcher saw
+    end, and it may have ended because another one did. Without an exception of its own, it counts as the earliest,
+    since its time is unknown."""
     nodes = {rank.rank: node.node_rank for node in end.plan.nodes for rank in node.ranks}
     errors, time = rank_errors(end.plan, end.paths), end.ended.time
     found = []

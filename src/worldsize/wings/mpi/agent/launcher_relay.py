@@ -1,7 +1,7 @@
-"""Messages from a launcher's program on the head to its program on another node, passed on by their agents.
+"""The relay of messages from a launcher's program on the head to its programs on other nodes, by their agents.
 
-Each node has a pipe, opened by its name under /proc. It leaves no file behind, and when the agent ends, a program that
-waits for a line reads the end of the pipe.
+Each node has a pipe, which is opened by its name under /proc. It leaves no file behind, and when the agent ends, a
+program that waits for a line reads the end of the pipe.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _TOPIC = "launch"
 
 
 class MessageRelay:
-    """A host's name on the head's pipe: what `directory` has of that name comes out of the pipe of its first node."""
+    """A relay that reads host names from the head's pipe. For each name, it writes the content of the file of that name
+    in `directory` to the pipe of the first node on that host."""
 
     def __init__(self, peers: Peers, selector: selectors.BaseSelector, node_rank: int, directory: str) -> None:
         self._reading, self._writing = os.pipe()
@@ -31,13 +32,14 @@ class MessageRelay:
             peers.listeners[_TOPIC] = self._put
 
     def with_pipes(self, plan: Plan) -> Plan:
-        """`plan` with the options `source`, which the waiting program reads, and `target`, which the other writes."""
+        """Return `plan` with the options `source`, the pipe that the waiting program reads, and `target`, the pipe that
+        the other program writes."""
         here = f"/proc/{os.getpid()}/fd/"
         ends = {"source": here + str(self._reading), "target": here + str(self._writing)}
         return plan._replace(options={**plan.options, **ends})
 
     def end_waiting_programs(self) -> None:
-        """End the programs that wait on other nodes: the program on the head has ended with 0."""
+        """Terminate the programs that wait on other nodes, after the program on the head has ended with 0."""
         for node_rank in range(1, len(self._peers.gather_hosts() or ())):
             self._peers.tell(node_rank, _TOPIC, "exit 0\n")
 

@@ -1,11 +1,12 @@
-"""Open MPI's mpirun, on the head, without ssh: what it would start on another node, that node's agent executes.
+"""The launcher that runs Open MPI's mpirun on the head, without ssh: the agent of each other node executes the commands
+that mpirun would start there.
 
-mpirun calls a program for each other host, with the host's name and a line for its shell. worldsize's program hands
-both to the head's agent, which sends the line over the control channel (`launcher_relay`); there a process has waited
-for it since the launch. Ranks write their own files: what mpirun starts becomes the rank by a file that the node's
-agent has written.
+mpirun calls a program for each other host, with the host's name and a line for its shell. worldsize's program passes
+both to the head's agent, which sends the line over the control channel (`launcher_relay`) to a process that has waited
+for it there since the launch. Ranks write their own files: a process that mpirun starts becomes the rank by a file that
+the node's agent has written.
 
-mpirun sees hosts, not nodes: it knows no virtual nodes, and daemons that share a host disturb each other.
+mpirun knows hosts, not nodes: it has no virtual nodes, and daemons that share a host disturb each other.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from worldsize.plan.run_paths import RunPaths
 from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 
 STARTER = "worldsize-start"
-"""The name of that program, found on mpirun's own PATH: the words of mpirun's option cannot hold a path with blanks."""
+"""The name of the program that mpirun calls for each other host. It is found on mpirun's own PATH, because mpirun's
+option cannot contain a path with blanks."""
 
 _START = """#!/bin/sh
 node=$1
@@ -38,8 +40,9 @@ printf '%%s\\n' "$node" >%s
 """
 _RANK_FILE = '"$WORLDSIZE_RUN_DIR/$0/rank-$OMPI_COMM_WORLD_RANK"'
 _BECOME_THE_RANK = f'until [ -e {_RANK_FILE} ]; do sleep 0.02; done; . {_RANK_FILE}; exec "$@"'
-"""Waits for the rank's file, in the run's directory as the rank's own node calls it: the agent of another node of this
-host may not have written it yet. No variable of its own: the job's may have any name."""
+"""A shell script that waits for the rank's file, reads it, and executes the rank's command. The path of the file is
+that on the rank's own node: the agent of another node of this host may not have written it yet. The script sets no
+variable of its own, because a variable of the job may have any name."""
 
 _WORLDSIZE_VARIABLES = (
     "WORLDSIZE_RUN_ID",
@@ -53,7 +56,7 @@ _AS_ROOT = (
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
 )  # fmt: skip
 _QUICKER = {"HWLOC_COMPONENTS": "-gl"}
-"""Without this, hwloc looks for ten X displays."""
+"""A setting without which hwloc looks for ten X displays."""
 
 _REMOTE = {
     4: ("--mca", "plm", "rsh", "--mca", "plm_rsh_agent", STARTER, "--mca", "plm_rsh_no_tree_spawn", "1",
@@ -61,18 +64,18 @@ _REMOTE = {
     5: ("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", STARTER, "--prtemca", "plm_ssh_no_tree_spawn", "1",
         "--prtemca", "plm_ssh_num_concurrent"),
 }  # fmt: skip
-"""Variables by generation. The head starts all others, and at once: fewer at a time are refused where daemons stay
-attached."""
+"""The options for starting daemons on other hosts, by generation. The head starts all of them, and all at once: if
+fewer are started at a time, some are refused, because daemons stay attached."""
 
 _AT_ONCE = 128
-"""As many as Open MPI starts by itself."""
+"""The number of daemons that Open MPI starts at once by default."""
 
 _YIELD = "OMPI_MCA_mpi_yield_when_idle"
 _STACK = {"OMPI_MCA_mpi_abort_print_stack": "1"}
-"""A rank that aborts says so in its own log: Open MPI 4 sometimes loses its words about it ("Data unpack would read
-past end of buffer in file … show_help.c")."""
+"""A setting that makes a rank that aborts print a stack to its own log, because Open MPI 4 sometimes loses its message
+about the abort ("Data unpack would read past end of buffer in file … show_help.c")."""
 
-# What mpirun of either generation writes.
+# The messages that mpirun of either generation writes.
 _ABORTED = (
     r"MPI_ABORT was invoked on rank ([0-9]{1,9}) in communicator MPI_COMM_WORLD(?:\s+Proc:[^\n]*)?\s+"
     r".{0,500}?rrorcode:? (-?[0-9]{1,9})\b"
@@ -88,14 +91,15 @@ _UNFINISHED = r"due to process\s+rank ([0-9]{1,9}) with PID [0-9]+ on\s+node \S+
 
 
 class MpirunLauncher(HeadLauncher):
-    """Open MPI's mpirun."""
+    """The launcher for Open MPI's mpirun."""
 
     def is_available(self, plan: Plan, environ: Mapping[str, str]) -> bool:
         path = plan.environment.get("PATH") or ":".join((*plan.path, environ.get("PATH", "/usr/bin:/bin")))
         return _find_generation({"PATH": path}) is not None
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the ranks of all nodes, placed as in the plan. A job sets other options by OMPI_MCA_…"""
+        """Return the command line of mpirun, which places the ranks of all nodes as in the plan. A job sets other
+        options by variables OMPI_MCA_…."""
         plan, directory = launch.plan, launch.paths.launch_dir
         return (
             "mpirun", "-np", str(plan.world_size), "--hostfile", _hosts_file(directory), "--map-by", "slot",
@@ -108,8 +112,9 @@ class MpirunLauncher(HeadLauncher):
         return mpirun_environment(launch.plan, launch.paths, rank, _is_crowded(launch.plan, launch.world))
 
     def prepare(self, launch: NodeLaunch) -> Mapping[str, str]:
-        """As any; and have a program where mpirun's daemons look for the one that the head calls: they refuse to start
-        without one. Nodes that see the head's directory see the head's own."""
+        """Prepare the node as HeadLauncher does. Also create an empty executable at the path where mpirun's daemons
+        look for the program that the head calls, because they refuse to start without one. A node that shares the
+        head's directory has the head's own."""
         environ = super().prepare(launch)
         if launch.node.node_rank:
             try:
@@ -129,7 +134,8 @@ class MpirunLauncher(HeadLauncher):
         os.replace(_starter(directory) + ".new", _starter(directory))
 
     def first_cause(self, end: NodeEnd) -> FailedRank | None:
-        """Return the rank that mpirun names, or the first whose own log ends in the stack of its MPI_Abort."""
+        """Return the rank that mpirun names, else the first rank whose own log ends with the stack of its MPI_Abort;
+        None if there is neither."""
         code = end.ended.code
         cause = first_cause(end.ended.process.log, code)
         if cause is not None:
@@ -143,7 +149,8 @@ LAUNCHER = MpirunLauncher()
 
 
 def open_mpi_generation(program: str) -> int | None:
-    """Return the generation of Open MPI that an mpirun belongs to: 4 (and before), or 5; None for another MPI's."""
+    """Return the generation of Open MPI to which an mpirun belongs: 4 (and before), or 5; None for another MPI's
+    mpirun."""
     real = os.path.realpath(program)
     name, _, of = os.path.basename(real).partition(".")
     if name not in ("mpirun", "mpiexec", "orterun", "prterun") or of not in ("", "openmpi"):  # mpirun.openmpi: Debian's
@@ -153,7 +160,8 @@ def open_mpi_generation(program: str) -> int | None:
 
 
 def require_open_mpi(environment: Mapping[str, str]) -> None:
-    """Raises OSError where the mpirun of this environment is not Open MPI's. A missing one fails when it is started."""
+    """Raise OSError if the mpirun of this environment is not Open MPI's. A missing mpirun is no error here, and fails
+    when it is started."""
     try:
         program = find_program("mpirun", environment)
     except OSError:
@@ -178,7 +186,8 @@ def _starter(directory: str) -> str:
 
 
 def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
-    """Return each host once, with the ranks of all its nodes. Raises OSError where these do not stand side by side."""
+    """Return the lines of the host file: each host once, with the number of ranks of all its nodes. Raise OSError if
+    the nodes of a host are not adjacent in the order of nodes."""
     lines = []
     slots = 0
     for node, name in zip(plan.nodes, hosts):
@@ -192,10 +201,10 @@ def hosts_lines(plan: Plan, hosts: Sequence[str]) -> str:
 
 
 def mpirun_environment(plan: Plan, paths: RunPaths, rank: Mapping[str, str], crowded: bool = False) -> dict[str, str]:
-    """mpirun's environment, from that of one of the node's ranks, without variables of other launchers or of a
-    scheduler, which mpirun would obey. Variables of the job and of its environment stay, whatever their names: the
-    files of ranks hold only what differs from this. `crowded`: there are more ranks than cores, so that ranks that wait
-    yield."""
+    """Return mpirun's environment, based on that of one of the node's ranks. Variables of other launchers or of a
+    scheduler are removed, because mpirun would obey them. Variables of the job and of its environment are kept under
+    any name, because the files of ranks contain only the differences from this environment. With `crowded`, there are
+    more ranks than cores, and ranks yield while they wait."""
     own = {name: rank[name] for name in (*_WORLDSIZE_VARIABLES, *plan.activated) if name in rank}
     environment = {
         **_QUICKER,
@@ -219,7 +228,8 @@ def _is_crowded(plan: Plan, world: RendezvousResult) -> bool:
 
 
 def first_cause(log: str, code: int) -> FailedRank | None:
-    """Return the rank that failed first, by the log of an mpirun that ended with `code`; None where it names none."""
+    """Return the rank that failed first according to the log of an mpirun that ended with `code`; None if the log names
+    none."""
     text = log_text(log)
     for pattern, base in ((_ABORTED, 0), (_EXITED, 0), (_SIGNALLED, 128)):
         found = re.search(pattern, text, re.DOTALL)

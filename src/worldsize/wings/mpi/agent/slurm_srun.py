@@ -1,4 +1,5 @@
-"""`launcher: srun`: Slurm's own start of MPI ranks by PMIx, as one more step of the job, beside the agents' step."""
+"""`launcher: srun`: the start of MPI ranks by Slurm's own srun with PMIx, as another step of the job, next to the
+agents' step."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from worldsize.wings.mpi.agent.head_launcher import HeadLauncher, log_text
 from worldsize.wings.mpi.agent.mpirun import mpirun_environment
 
 _NEEDED = ("SLURM_CONF", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_WORKING_CLUSTER")
-"""All variables that srun gets of the job; it would take any others of the agents' own step for its options."""
+"""All variables of the job that srun gets. It would take other variables of the agents' own step as its options."""
 
 _BECOME_THE_RANK = 'until [ -e "$0/rank-$SLURM_PROCID" ]; do sleep 0.02; done; . "$0/rank-$SLURM_PROCID"; exec "$@"'
-"""Waits for the rank's file, which the node's agent may not have written yet."""
+"""A shell script that waits for the rank's file, which the node's agent may not have written yet, reads it, and
+executes the rank's command."""
 
 _EXITED = r"(?m)^srun: error: \S+: tasks? ([0-9]{1,9})\b[^:\n]*: Exited with exit code ([0-9]{1,9})\b"
 _SIGNALLED = (
@@ -26,7 +28,8 @@ _SIGNALS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7,
 
 
 class SrunLauncher(HeadLauncher):
-    """Slurm's srun, which starts the ranks of all nodes itself, by the files that their agents have written."""
+    """The launcher for Slurm's srun, which starts the ranks of all nodes itself, by the files that their agents have
+    written."""
 
     def argv(self, launch: NodeLaunch, environment: Mapping[str, str]) -> tuple[str, ...]:
         plan = launch.plan
@@ -54,7 +57,7 @@ def srun_environment(
 
 
 def first_cause(log: str) -> FailedRank | None:
-    """Return the task that failed first, by srun's log; None where it names none."""
+    """Return the task that failed first according to srun's log; None if the log names none."""
     text = log_text(log)
     found = [match for match in (re.search(_EXITED, text), re.search(_SIGNALLED, text)) if match]
     if not found:

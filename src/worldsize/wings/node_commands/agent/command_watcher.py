@@ -1,6 +1,7 @@
-"""Finds and begins commands beside the ranks that nobody can bring to a node: they lie in the run's directory.
+"""The watcher that finds and starts commands in the run's directory. They run next to the ranks, on a node to which the
+client has no connection.
 
-Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded where the plan asks for it.
+Standard library only: travels inside agent.pyz (Python >= 3.8), and is loaded if the plan requests it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Tuple
 
 POLL_SECONDS = 0.5
-"""Seconds between two looks; each lists a directory that is nearly always empty."""
+"""Seconds between two polls; each lists a directory that is nearly always empty."""
 
 
 def watch_commands(paths: RunPaths, node_rank: int, environ: Mapping[str, str]) -> None:
-    """Begin this node's part of every command of the attempt, until the agent ends. In a thread of its own: a file
-    server that keeps it waiting keeps nobody else."""
+    """Start a thread that starts this node's part of every command of the attempt, until the agent ends. It has a
+    thread of its own, so that a file server that blocks it blocks nothing else."""
     Thread(target=_watch, args=(paths, access_of(paths.root), node_rank, environ), daemon=True).start()
 
 
@@ -39,12 +40,15 @@ def _watch(paths: RunPaths, access: Tuple[int, int] | None, node_rank: int, envi
 
 
 def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[str]:
-    """Return the names of the attempt's commands, and make their directory if it is missing. `access` is that of the
-    run's directory when the agent began (`access_of`). A run's directory with another one was put in its place by
-    others, and has no commands; a link, or a directory with another access, is no command."""
+    """Return the names of the attempt's commands, and create their directory if it is missing.
+
+    `access` is the access of the run's directory when the agent began (`access_of`). If it is different now, another
+    user has replaced the directory, and it has no commands. A link, or a directory with another access, is not a
+    command.
+    """
     try:
         if not os.path.isdir(paths.errands):
-            os.mkdir(paths.errands)  # what is there is listed anew, what is missing may be cached
+            os.mkdir(paths.errands)  # an existing directory is listed afresh, a missing one may be cached
         names = os.listdir(paths.errands)
     except OSError:
         return set()
@@ -54,11 +58,11 @@ def poll_node_commands(paths: RunPaths, access: Tuple[int, int] | None) -> set[s
 
 
 def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) -> bool:
-    """Start this node's part of the command; False where that could not be done, and is to be tried again. The file's
-    name and the arguments are protocol: another release may have written the directory.
+    """Start this node's part of the command. Return False if that failed and should be tried again. The name of the
+    file and the arguments are a protocol: another release may have written the directory.
 
-    The node program is a child of ours and no rank: it ends with its command, or when we do; what is left of it when
-    the ranks are gone is ended like everything else that is left then, and no warning tells of it.
+    The node program is a child of the agent, but no rank. It ends with its command, or with the agent. Processes of it
+    that still exist after the ranks have ended are terminated like all others, and no warning reports them.
     """
     try:
         if node_rank in read_json(os.path.join(directory, "order.json"))["nodes"]:
@@ -66,10 +70,10 @@ def start_command(directory: str, node_rank: int, environ: Mapping[str, str]) ->
             argv = [sys.executable, "-I", "-S", *words]
             processes.spawn_helper(sys.executable, argv, environ, trouble_log(directory, node_rank))
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # whoever asked has removed it, or is told by our silence
+        return False  # the client has removed it, or notices that no answer comes
     return True
 
 
 def trouble_log(directory: str, node_rank: int) -> str:
-    """Where the node program complains when it can tell nobody."""
+    """Return the path of the file to which the node program writes errors that it cannot report otherwise."""
     return os.path.join(directory, f"trouble-{node_rank:04d}.log")

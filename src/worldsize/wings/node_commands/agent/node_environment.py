@@ -1,4 +1,4 @@
-"""The environment of a command on a node: what a rank there has, without what makes it a rank.
+"""The environment of a command on a node: the environment of a rank there, without the variables of a rank.
 
 Standard library only, and nothing of worldsize: the text of this module travels inside that of `run_command`.
 """
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 HELPER_OF = "WORLDSIZE_HELPER_OF"
-"""The same name as in `worldsize.agent.posix.processes`, which this program cannot import: an agent that has started
-this program tells by it what the program leaves behind from what ranks do."""
+"""The variable of the same name as in `worldsize.agent.posix.processes`, which this program cannot import. By it, an
+agent that has started this program distinguishes the processes that the program leaves behind from those of ranks."""
 
 _MASK = "***"
-"""The mark that stands for a secret in plan.json: ranks have the secret, and so has a command beside one."""
+"""The mark that replaces a secret in plan.json. Ranks have the secret, and so has a command next to a rank."""
 
 _AT_SECURE = 23
 
 
 def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
-    """Return the environment of a living rank of the run on this machine, of that node if possible, or else of what
-    started ranks; None where none of these processes lives. Anybody may start a process with the run's id: only this
-    user's count. Processes that end meanwhile, or cannot be read, are skipped."""
+    """Return the environment of a living rank of the run on this machine, preferably of that node, else of a process
+    that started ranks. None if none of these processes is alive.
+
+    Any user may start a process with the run's id, so only this user's processes count. Processes that end meanwhile,
+    or cannot be read, are skipped.
+    """
     mark = b"WORLDSIZE_RUN_ID=%s" % run_id.encode()
     found, best = None, (False, False, -2)
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -44,16 +47,18 @@ def living_rank_environment(run_id: str, node: int) -> dict[str, str] | None:
 
 
 def _is_ours(pid: int) -> bool:
-    """Return the same check as `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot
-    import."""
+    """Return whether the process belongs to this user. This is the same check as
+    `worldsize.trust.owners.is_own_process`, which this program, a single file, cannot import. Raise OSError if the
+    process cannot be read."""
     with open(f"/proc/{pid}/status", "rb") as file:
         ids = next((line.split()[1:] for line in file if line.startswith(b"Uid:")), [])
     return ids == [b"%d" % os.geteuid()] * 4
 
 
 def _gained_privileges(pid: int) -> bool:
-    """Return whether the process runs a program with a set-user-ID bit: its environment was chosen by whoever started
-    it. Linux says so in the process's auxiliary vector (AT_SECURE, getauxval(3)). True where that cannot be read."""
+    """Return whether the process runs a program with a set-user-ID bit, so that another user may have chosen its
+    environment. Linux shows this in the process's auxiliary vector (AT_SECURE, getauxval(3)). True if that cannot be
+    read."""
     try:
         with open(f"/proc/{pid}/auxv", "rb") as file:
             entries = dict(struct.iter_unpack("@LL", file.read()))
@@ -63,18 +68,17 @@ def _gained_privileges(pid: int) -> bool:
 
 
 def _likeness(environ: Mapping[str, str], node: int) -> tuple[bool, bool, int]:
-    """Return how much a process is like a rank of the node; greater is more. Processes that a batch script's own srun
-    has started have Slurm's variables alone, and a step, which the script has not, or an earlier one."""
+    """Return a measure of the similarity between a process and a rank of the node; a greater one is more similar.
+    Processes that a batch script's own srun has started have only Slurm's variables, with a step. The script itself has
+    no step, or an earlier one."""
     step = environ.get("SLURM_STEP_ID", "")
     ours = environ.get("WORLDSIZE_NODE_RANK") == str(node)
     return "WORLDSIZE_RANK" in environ, ours, int(step) if step.isdigit() else -1
 
 
 def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]) -> dict[str, str]:
-    """What a rank of this node has, without what makes it a rank; `own` where no rank lives to be asked.
-
-    Without a run: `own`.
-    """
+    """Return the environment of a rank of this node, without the variables of a rank. It is based on `own` if no rank
+    is alive, or if the order has no run."""
     plan = order["plan"]
     if plan is None:
         return {**own, **order["set"], "WORLDSIZE_NODE_RANK": str(node)}
@@ -85,7 +89,7 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
     path = [each for each in environment.pop("PYTHONPATH", "").split(os.pathsep) if each not in ("", order["hook"])]
     if path:
         environment["PYTHONPATH"] = os.pathsep.join(path)
-    if plan["visible_devices"]:  # each rank has its own; here it is all of the node's
+    if plan["visible_devices"]:  # each rank has its own GPUs; a command has all GPUs of the node
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         if "CUDA_VISIBLE_DEVICES" in own:
             environment["CUDA_VISIBLE_DEVICES"] = own["CUDA_VISIBLE_DEVICES"]
@@ -97,8 +101,8 @@ def node_environment(order: Mapping[str, Any], node: int, own: Mapping[str, str]
 
 
 def shell_argv(environment: Mapping[str, str]) -> list[str]:
-    """Return the command of an interactive shell. It is no login shell, whose start-up files would replace the ranks'
-    PATH."""
+    """Return the command of an interactive shell. It is no login shell, because the start-up files of a login shell
+    would replace the ranks' PATH."""
     from shutil import which
 
     return ["bash" if which("bash", path=environment.get("PATH", os.defpath)) else "sh", "-i"]

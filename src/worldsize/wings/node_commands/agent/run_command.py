@@ -1,19 +1,19 @@
-"""Execute a command on nodes of a run, beside its ranks: `exec` and `shell`.
+"""The program that executes a command on nodes of a run, next to its ranks, for `exec` and `shell`.
 
-It travels as one text of the standard library alone, with what it imports of worldsize in it: a run may have been
-started by another release, and an allocation of its own has no run directory. What it is to do is an order of the
-compute that sends it, in JSON; what happens is told in lines:
+It travels as one text that uses only the standard library, and contains the modules of worldsize that it imports. For a
+run may have been started by another release, and an allocation of its own has no run directory. Its input is an order
+in JSON from the compute, and it reports events in lines:
 
     ws1 NODE up HOST | ws1 NODE out DATA | ws1 NODE err DATA | ws1 NODE end CODE          HOST and DATA in base64
 
     WORLDSIZE_ORDER=… PROGRAM            on its standard output; its standard input is the lifeline
     PROGRAM DIRECTORY NODE [PARENT]      in files of a directory that holds order.json, and the lifeline `lease`
 
-The program lies in such a directory too, as visit.py (`NODE_PROGRAM_FILE` of `plan.run_paths`).
+Such a directory also contains the program, as visit.py (`NODE_PROGRAM_FILE` of `plan.run_paths`).
 
-Each line is shorter than the 1,024 bytes that srun passes on whole. The lifeline brings `stop` when the end is wanted,
-and ends with whoever asked: the commands get TERM, their grace, KILL. `now` there, or TERM to this program, is KILL at
-once.
+Each line is shorter than the 1,024 bytes that srun forwards as a whole. The lifeline contains `stop` when the command
+should end, and it is closed when the client ends. In both cases the commands get TERM, their grace period, and KILL.
+`now` on the lifeline, or TERM to this program, sends KILL at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 MARK = "ws1"
 ORDER = "WORLDSIZE_ORDER"
 ELSEWHERE = "WORLDSIZE_ELSEWHERE"
-"""Set where somebody else could have made the directory of the order on this node: the home stands in for it."""
+"""The variable that is set if another user could have created the order's directory on this node. The command is then
+executed in the home directory."""
 
 PIECE = 600
 _DRAIN = 0.2
@@ -56,7 +57,8 @@ _STOPPED = 128 + signal.SIGTERM
 
 
 class CommandProcess:
-    """The command as it runs on one node. `room`: how many more bytes of its output may be passed on."""
+    """The process of the command on one node. `room` is the number of bytes of its output that may still be
+    forwarded."""
 
     def __init__(self, node: int, process: subprocess.Popen[bytes], room: int) -> None:
         self.node = node
@@ -66,8 +68,8 @@ class CommandProcess:
         self.drain_until: Optional[float] = None
 
     def signal(self, number: int) -> None:
-        """Send a signal to its whole group, if that is still there; a stopped one is continued, so that TERM reaches
-        it."""
+        """Send a signal to the whole process group, if it still exists. A stopped group is continued, so that TERM
+        reaches it."""
         for each in (number, signal.SIGCONT):
             try:
                 os.killpg(self.process.pid, each)
@@ -76,8 +78,9 @@ class CommandProcess:
 
 
 def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the command, found as a shell finds it: by its own PATH, and from its own directory; or the Python that
-    executes this, with the command as its words. OSError."""
+    """Start the command, or with `python` in the order, the Python that executes this program, with the command as its
+    arguments. The command is found as by a shell: by its own PATH, and from its own directory. Raise OSError if it
+    cannot be started."""
     return subprocess.Popen(
         [sys.executable, *order["argv"]] if order.get("python") else order["argv"],
         cwd=_directory(order),
@@ -90,8 +93,8 @@ def start_process(order: Mapping[str, Any], environment: Mapping[str, str]) -> s
 
 
 def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> Tuple[str, int]:
-    """What a shell says of a command `name` that could not be started, and its exit code. A directory of PATH that may
-    not be searched is a PermissionError, too: it says nothing of the command."""
+    """Return the message of a shell about a command `name` that could not be started, and its exit code. A directory in
+    PATH that may not be searched raises PermissionError, too, which is no information about the command."""
     from shutil import which
 
     is_on_path = os.sep in name or which(name, os.F_OK, environment.get("PATH", os.defpath))
@@ -102,8 +105,8 @@ def start_failure(error: OSError, name: str, environment: Mapping[str, str]) -> 
 
 
 def _directory(order: Mapping[str, Any]) -> str:
-    """Return the command's directory. A run's must be there; on nodes without a run the home stands in for what only
-    the login node has."""
+    """Return the command's directory. The directory of a run must exist. On nodes without a run, the home directory
+    replaces a directory that only the login node has."""
     if order["plan"] is not None or os.path.isdir(order["cwd"]):
         return str(order["cwd"])
     home = os.path.expanduser("~")
@@ -116,8 +119,8 @@ def line_of(node: int, kind: str, value: object) -> bytes:
 
 
 class NodeCommandRun:
-    """Runs the command for each of `nodes` on this machine, and reports on it until all have ended; `code` is the
-    highest of their exit codes."""
+    """The execution of the command for each of `nodes` on this machine, with reports until all have ended. `code` is
+    the highest exit code."""
 
     def __init__(
         self,
@@ -134,7 +137,7 @@ class NodeCommandRun:
         self._children: List[CommandProcess] = []
         self.code = 0
         signal.signal(signal.SIGTERM, lambda *_: self._stop(0.0))
-        signal.signal(signal.SIGINT, lambda *_: self._stop(order["grace"]))  # from a scheduler that cancels
+        signal.signal(signal.SIGINT, lambda *_: self._stop(order["grace"]))  # from a scheduler that cancels the job
         for node in nodes:
             self._start(node)
 
@@ -174,7 +177,7 @@ class NodeCommandRun:
         self._children.append(child)
 
     def _readable_keys(self) -> List[selectors.SelectorKey]:
-        """Wait for output of the commands; nothing is read as long as what was read before is not taken."""
+        """Wait for output of the commands. Nothing is read while the transport has no room for more output."""
         if not self._line.has_room:
             time.sleep(TICK)
             return []
@@ -185,7 +188,7 @@ class NodeCommandRun:
         self._end.request(self._clock(), grace)
 
     def _pass_on(self, pipe: int, child: CommandProcess, kind: str) -> bool:
-        """Pass on what a pipe holds. Return whether there was something."""
+        """Forward the output in a pipe. Return whether there was any."""
         try:
             data = os.read(pipe, 1 << 16)
         except BlockingIOError:
@@ -202,8 +205,8 @@ class NodeCommandRun:
         return bool(data)
 
     def _finish_if_ended(self, child: CommandProcess) -> bool:
-        """Report the end of a command that has ended, and return whether it has. What it left behind in its group,
-        which may hold its pipes, is killed a moment later."""
+        """Report the end of a command that has ended, and return whether it has. Processes that it left in its group,
+        which may hold its pipes open, are killed a moment later."""
         code = child.process.poll()
         if code is None:
             return False
@@ -226,8 +229,9 @@ class NodeCommandRun:
 
 
 def main(words: Sequence[str]) -> int:
-    """Execute the order, and return this program's exit code, which is the command's where files carry the output:
-    whoever started this program may look at it. With no `argv` in the order it becomes an interactive shell."""
+    """Execute the order, and return this program's exit code. If files carry the output, it is the command's exit code,
+    which the process that started this program may read; else it is 0. Without `argv` in the order, this process
+    becomes an interactive shell."""
     order, line = _order(words)
     order = with_plan(order)
     nodes = order["nodes"]
@@ -246,7 +250,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def with_plan(order: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the order with the run's plan in place of its path. This process's umask becomes the ranks'."""
+    """Return the order with the run's plan in place of the plan's path. Set the umask of this process to that of the
+    ranks. Raise OSError."""
     if order["plan"] is None:
         return order
     with open(order["plan"], encoding="utf-8") as file:
@@ -270,11 +275,11 @@ def _order(words: Sequence[str]) -> Tuple[Dict[str, Any], Union[PipeTransport, F
 
 
 def become_shell(order: Mapping[str, Any], node: int) -> NoReturn:
-    """This process becomes the shell, with the terminal that it has. Raises OSError."""
+    """Replace this process by the shell, on the same terminal. Raise OSError if the shell cannot be started."""
     environment = node_environment(order, node, os.environ)
     os.chdir(_directory(order))
     argv = shell_argv(environment)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and a shell would pass on so
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and a shell would inherit that
         signal.signal(number, signal.SIG_DFL)
     os.execvpe(argv[0], argv, environment)
 

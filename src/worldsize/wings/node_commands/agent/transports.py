@@ -1,4 +1,4 @@
-"""The connection between a command on a node and whoever asked for it: pipes, or files.
+"""The connection between a command on a node and its client: pipes, or files.
 
 Standard library only, and nothing of worldsize: the text of this module travels inside that of `run_command`.
 """
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from typing import Optional
 
 OUTPUT_LIMIT = 256 << 20
-"""Bytes that a command may print on one node where files carry them. What follows is dropped, with a message."""
+"""The most bytes that a command may print on one node if files carry its output. Further output is dropped, with a
+message."""
 
 UNREADABLE = 1 / 12
-"""What a second counts as silence in which a file was there and could not be read."""
+"""The amount that a second counts as silence if a file existed but could not be read."""
 
 STOP = "stop"
 NOW = "now"
@@ -32,7 +33,7 @@ _HELD = 1 << 20
 
 
 class PipeTransport:
-    """Standard output carries what is reported, and standard input is the lifeline."""
+    """A connection by pipes: reports are written to standard output, and standard input is the lifeline."""
 
     has_room = True
     output_limit = sys.maxsize
@@ -45,10 +46,11 @@ class PipeTransport:
             while line:
                 line = line[os.write(1, line) :]
         except OSError:
-            pass  # nobody reads it any more: the lifeline tells that too
+            pass  # the reader has gone, which the lifeline shows, too
 
     def poll(self) -> str:
-        """What was asked for since the last call: "" (nothing), "stop", also by the lifeline's end, or "now"."""
+        """Return the request since the last call: "" for none, "stop", also if the lifeline has been closed, or
+        "now"."""
         if self._has_ended:
             return ""
         try:
@@ -65,35 +67,36 @@ class PipeTransport:
 
 
 class Silence:
-    """The time, in seconds, in which nothing new was seen. Of that between two looks one second counts at most, so that
-    neither a slow file server nor a machine that slept makes anybody look dead."""
+    """The time, in seconds, without anything new. At most one second is counted between two looks, so that neither a
+    slow file server nor a machine that slept makes the other side appear dead."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._looked_at: Optional[float] = None
 
     def look(self, now: float, is_new: bool, weight: float = 1.0) -> None:
-        """Note a look at `now` (monotonic), and whether it showed anything new. `weight`: what a second without news
-        counts; less where nothing could be looked at."""
+        """Record a look at time `now` (monotonic), and whether it showed anything new. `weight` is the amount that a
+        second without news counts; it is less if the look failed."""
         passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 1.0)
         self.seconds = 0.0 if is_new else self.seconds + weight * passed
         self._looked_at = now
 
 
 def silence_weight(error: OSError) -> float:
-    """What a second of this error counts as silence: a file server that fails for a while makes nobody look dead."""
+    """Return the amount that a second with this error counts as silence. It is small for a file that exists but cannot
+    be read, so that a file server that fails for a while makes no process appear dead."""
     return 1.0 if isinstance(error, FileNotFoundError) else UNREADABLE
 
 
 class FileTransport:
-    """Files of a directory that whoever asked sees too, where nothing else connects the two.
+    """A connection by files in a directory that the client sees, too, where no other connection exists.
 
-    What is told is appended to one file, opened anew for each portion, since it is closing that sends it to a file
+    Reports are appended to one file. It is opened again for each portion, because closing the file sends it to the file
     server.
 
-    The lifeline is the content of `lease`, which whoever asked changes every second. It has to be read: the time of a
-    file's last change may be cached for long. `stop N` or `now N` stands there when the end is wanted. Each change is
-    answered by an empty line, a sign of life; none for `patience` seconds is a stop.
+    The lifeline is the content of `lease`, which the client changes every second. The content has to be read, because
+    the time of a file's last change may be cached for long. It is `stop N` or `now N` when the command should end. Each
+    change is answered by an empty line as a sign of life. No change for `patience` seconds is a stop.
     """
 
     output_limit = OUTPUT_LIMIT
@@ -122,20 +125,21 @@ class FileTransport:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be told. What a full disk does not take is kept in memory, up to a limit."""
+        """The flag whether more may be reported. Reports that a full disk does not accept are kept in memory, up to a
+        limit."""
         return len(self._held) < _HELD
 
     def wait(self) -> bool:
-        """Wait until it is known whether the command is wanted, and return that. It is once the lease has changed: the
-        client may have ended long ago."""
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has to be ended yet
+        """Wait until it is known whether the command is still wanted, and return that. The client may have ended long
+        ago, so the command is wanted only once the lease has changed."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to terminate yet
         while not self._is_awaited and not self.poll():
             time.sleep(TICK)
             self._look_at = 0.0
         return not self.poll()
 
     def poll(self) -> str:
-        """Write what was told, and return what is wanted: "" (nothing else), "stop", or "now"."""
+        """Write the reports that are due, and return the request: "" for none, "stop", or "now"."""
         now = self._clock()
         if now >= self._look_at:
             self._look_at = now + _LEASE_TICK
@@ -153,7 +157,8 @@ class FileTransport:
         return self._silence.seconds > self._patience
 
     def close(self) -> None:
-        """Write what is left, as long as somebody waits for it. Remove the directory where nobody is left who would."""
+        """Write the remaining reports while the client is alive. Remove the directory if the client has gone and cannot
+        do so."""
         self._flush()
         while self._held and not self.is_abandoned:
             time.sleep(SHORT_TICK)
@@ -176,7 +181,7 @@ class FileTransport:
             self._held += b"\n"
 
     def _flush(self) -> None:
-        """Append to the file what was sent. What cannot be written is kept, and tried again."""
+        """Append the reports to the file. Reports that cannot be written are kept, and tried again."""
         if not self._held:
             return
         try:
@@ -193,8 +198,8 @@ def node_file_name(node: int) -> str:
 
 
 def remove_directory(directory: str) -> None:
-    """Remove the directory, or what of it can be removed. It is tried three times: another node may remove it too, or
-    still write."""
+    """Remove the directory as far as possible. Removal is tried three times, since another node may remove it, too, or
+    still write to it."""
     from shutil import rmtree
 
     for _ in range(3):

@@ -1,7 +1,9 @@
-"""The process that executes the command of `notify`, and those that tell it what has happened.
+"""The process that executes the command of `notify`, and the class that sends events to it.
 
-It is forked once for each attempt, above the head's agent, and so is there before an agent is, and after it. It takes
-one message after the other, so that the command is never executed twice at the same time, and is done with the last.
+The process is forked once for each attempt, above the head's agent, so it exists before the agent starts and after it
+ends. It handles one message after the other, so the command is never executed twice at the same time. It ends after the
+last message.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -49,16 +51,17 @@ _LAST_LINE = 200
 
 
 class Caller:
-    """This process's end of it. `pid`: of the process that executes the command."""
+    """The agent's end of the connection to the process that executes the command. `pid` is the number of that
+    process."""
 
     def __init__(self, plan: Plan, paths: RunPaths, environ: Mapping[str, str], restartable: bool) -> None:
-        """Fork it. Raises OSError."""
+        """Fork the process. Raise OSError if that fails."""
         self._plan = plan
         self._paths = paths
         self._restartable = restartable
         self._began = time.time()
         self._stopping = False
-        self._end_told = mmap.mmap(-1, 1)  # by the agent, or by the process that has forked it: both see this byte
+        self._end_told = mmap.mmap(-1, 1)  # set by the agent or by the process that forked it: both see this byte
         self._link, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
@@ -70,7 +73,8 @@ class Caller:
         return self._link.fileno()
 
     def hear(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Tell of an event that the head's agent has recorded, if it is one to tell of."""
+        """Send a message about an event that the head's agent has recorded, if it is an event for `notify`. Raise
+        OSError if the queue of messages is full."""
         now = time.time()
         if kind == "stopping":
             self._stopping = True
@@ -82,7 +86,8 @@ class Caller:
             self._send(resumed_message(self._told_run(), now))
 
     def take_answers(self) -> list[str] | None:
-        """What the process has said since: what went wrong with the command; None once the process has ended."""
+        """Return the answers of the process since the last call, which report failures of the command; None once the
+        process has ended."""
         found: list[str] = []
         while True:
             try:
@@ -96,8 +101,8 @@ class Caller:
             found.append(data.decode("utf-8", "replace"))
 
     def tell_end(self) -> list[str]:
-        """Tell how the attempt has ended, once; wait until the command has been executed, but not for long. What went
-        wrong with it is returned."""
+        """Send the messages about the end of the attempt, once. Wait until the command has been executed, at most
+        PATIENCE seconds. Return reports of failures of the command."""
         if self._end_told[0]:
             return []
         self._end_told[0] = 1
@@ -115,7 +120,7 @@ class Caller:
         return found
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        """Raises OSError where so many messages wait that there is no room for another."""
+        """Send a message. Raise OSError if the queue of messages is full."""
         self._link.send(message_text(message, plan_secret_values(self._plan)).encode())
 
     def _told_run(self) -> ToldRun:
@@ -134,14 +139,15 @@ class Caller:
 
 
 def _status_of_records(plan: Plan, paths: RunPaths) -> Status:
-    """How the attempt has ended. The head's record alone tells of a failure; of a success every node's has to, and they
-    are waited for. Of an end that nobody has asked worldsize for there is no reason."""
+    """Return the status of the attempt at its end, from the records of its nodes. The head's record alone shows a
+    failure. A success needs the record of every node, and these are waited for. If the attempt was ended without a
+    request through worldsize, the status has no reason."""
     nodes = len(plan.agents)
     until = time.monotonic() + PATIENCE
     found: dict[int, ExitRecord] = {}
     while True:
         head = read_exit(paths, 0)
-        if head is None or not head.code:  # of a thousand nodes on a file server, each record is read once
+        if head is None or not head.code:  # reads each record once: there may be a thousand nodes on a file server
             unread = (node_rank for node_rank in range(nodes) if node_rank not in found)
             found.update((each.node_rank, each) for each in map(partial(read_exit, paths), unread) if each is not None)
         exits = tuple(found[node_rank] for node_rank in sorted(found))
@@ -158,7 +164,8 @@ def _status_of_records(plan: Plan, paths: RunPaths) -> Status:
 
 
 class _CallingProcess:
-    """The process itself. It ends with the last message, or when nobody is left who could send one."""
+    """The process that executes the command. It ends after the last message, or when all possible senders have
+    ended."""
 
     def __init__(self, command: str, paths: RunPaths, environ: Mapping[str, str], link: socket.socket) -> None:
         self._command = command
@@ -179,7 +186,7 @@ class _CallingProcess:
                 return 0
 
     def _leave_parent(self) -> None:
-        """Keep nothing of the process that this one was forked from: signals, streams, lifelines."""
+        """Drop everything that is inherited from the parent process: signal handlers, streams, lifelines."""
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in IGNORED:
@@ -215,7 +222,7 @@ class _CallingProcess:
         advice = "correct `notify` in the job or in worldsize.toml; its output is in"
         try:
             self._link.send(f"notify: the command failed at {event} ({how}{said}); {advice} {self._log_name}".encode())
-        except OSError:  # the run is over, and nobody listens
+        except OSError:  # the run has ended, and there is no receiver
             pass
 
     @property

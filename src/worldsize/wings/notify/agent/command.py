@@ -1,4 +1,4 @@
-"""One call of the command of `notify`: a time limit, a bound on what it prints, and nothing left behind.
+"""A call of the command of `notify`, with a time limit and a bound on its output. It leaves no processes behind.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,20 +15,22 @@ from worldsize.agent.posix.processes import RESET_SIGNALS, exit_code, find_progr
 from worldsize.common.named_tuple import NamedTuple
 
 LIMIT = 30.0
-"""Seconds that the command may take."""
+"""The most seconds that the command may take."""
 
 MOST_PRINTED = 1 << 16
-"""Bytes of what a call prints that are kept."""
+"""The most bytes of the output of a call that are kept."""
 
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""What a scheduler or a terminal sends to all processes of a run that ends: the command is to tell of that end."""
+"""Signals that a scheduler or a terminal sends to all processes of a run that ends. They are ignored, because the
+command has to report that end."""
 
 _SHORTEST, _LONGEST = 0.002, 0.05
-"""Seconds between two looks whether it has ended."""
+"""Seconds between two checks of whether the command has ended, at least and at most."""
 
 
 class Call(NamedTuple):
-    """How a call went. `code`: None where the command was ended after its time limit; `printed`: what is kept."""
+    """The result of a call. `code` is the exit code, None if the command was terminated after its time limit. `printed`
+    is the kept part of its output."""
 
     code: int | None
     seconds: float
@@ -36,8 +38,9 @@ class Call(NamedTuple):
 
 
 def call_command(command: str, text: str, environ: Mapping[str, str], limit: float = LIMIT) -> Call:
-    """Have bash execute the command, in the current directory, with `text` on its standard input; wait until it has
-    ended, or end it. What it leaves in its process group is ended with it. Raises OSError where there is no bash."""
+    """Execute the command with bash, in the current directory, with `text` on its standard input. Wait until it has
+    ended, or terminate it after `limit` seconds. Its whole process group is killed afterwards. Raise OSError if there
+    is no bash."""
     started = time.monotonic()
     inlet, feed = os.pipe()
     outlet, printing = os.pipe()
@@ -71,7 +74,8 @@ def _spawn(command: str, environ: Mapping[str, str], stdin: int, output: int) ->
 
 
 class _Output:
-    """What the command prints: its beginning is kept, and the rest is read so that nothing waits for a reader."""
+    """The output of the command. Its beginning is kept, and the rest is read and dropped, so that the command never
+    blocks."""
 
     def __init__(self, file: int) -> None:
         os.set_blocking(file, False)
@@ -80,8 +84,8 @@ class _Output:
         self.is_open = True
 
     def take(self) -> None:
-        """Take what has come."""
-        for _ in range(64):  # a command that prints without end has a time limit, too
+        """Read the output that is available."""
+        for _ in range(64):  # bounded: the time limit applies to a command that prints without end, too
             try:
                 data = os.read(self.file, 1 << 16)
             except BlockingIOError:
@@ -93,7 +97,8 @@ class _Output:
 
 
 def _wait(pid: int, output: _Output, until: float) -> bool:
-    """Wait for the process, which is not reaped: its group keeps its number. Return whether it has ended in time."""
+    """Wait for the process, and return whether it has ended in time. It is not reaped, so that its group keeps its
+    number."""
     pause = _SHORTEST
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         left = until - time.monotonic()

@@ -1,4 +1,4 @@
-"""What the command of `notify` is told: one JSON object for each event of an attempt.
+"""The messages to the command of `notify`: one JSON object for each event of an attempt.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,14 +13,14 @@ from worldsize.state.records import Reason, RunState, Status
 from worldsize.state.run_state import CANCELLED_MESSAGE
 
 _LONGEST = 1000
-"""Characters of a sentence."""
+"""The most characters of a sentence."""
 
 ENDED_ELSEWHERE = "its scheduler ended it: it was cancelled there, ran out of time, or was preempted"
 
 
 class ToldRun(NamedTuple):
-    """What every message says. `job`: the scheduler's own id, where it is known; `began`: when the attempt's agent
-    began, in Unix seconds."""
+    """The description of the run in every message. `job` is the scheduler's own id, None if it is not known. `began` is
+    when the attempt's agent began, in Unix seconds."""
 
     run: str
     name: str
@@ -34,14 +34,14 @@ class ToldRun(NamedTuple):
 
 
 def start_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """Return all nodes have met, and the head's ranks have started."""
+    """Return the message that all nodes have met, and the head's ranks have started."""
     again = f", attempt {run.attempt}" if run.attempt else ""
     nodes, ranks = _counted(run.nodes, "node"), _counted(run.world_size, "rank")
     return _message(run, "start", RunState.RUNNING, now, f"started on {run.compute}: {nodes}, {ranks}{again}")
 
 
 def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run gives no sign of life; `fields` are those of the event `stuck`."""
+    """Return the message that the run gives no sign of life. `fields` are those of the event `stuck`."""
     sentence, seconds = fields.get("sentence"), fields.get("seconds")
     silent = f"no sign of life for {seconds:.0f} s" if isinstance(seconds, (int, float)) else "no sign of life"
     why = _cut(sentence) if isinstance(sentence, str) else None
@@ -50,13 +50,13 @@ def stuck_message(run: ToldRun, now: float, fields: Mapping[str, Any]) -> dict[s
 
 
 def resumed_message(run: ToldRun, now: float) -> dict[str, Any]:
-    """Return a run that was stuck goes on."""
+    """Return the message that a run that was stuck makes progress again."""
     return _message(run, "resumed", RunState.RUNNING, now, "continues: there are signs of life again")
 
 
 def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) -> list[dict[str, Any]]:
-    """Return the attempt has ended: `failure`, where it failed, and `end`. `restartable`: a scheduler has the run,
-    which starts runs again that have lost a node or had to make room."""
+    """Return the messages that the attempt has ended: `failure`, if it failed, and `end`. With `restartable`, the run
+    belongs to a scheduler that restarts runs that have lost a node or were preempted."""
     failure = status.failure
     stopped = restartable and status.state == RunState.CANCELLED and status.reason is None
     lost = restartable and failure is not None and failure.reason in (Reason.NODE_FAILURE, Reason.PREEMPTED)
@@ -83,7 +83,7 @@ def end_messages(run: ToldRun, status: Status, now: float, restartable: bool) ->
 
 
 def _message(run: ToldRun, event: str, state: str, now: float, text: str, **rest: Any) -> dict[str, Any]:
-    """What is None is left out, but for `reason`."""
+    """Return a message. Values that are None are left out, except `reason`."""
     known = {key: value for key, value in run._asdict().items() if key != "began" and value is not None}
     more = {key: value for key, value in rest.items() if value is not None}
     fixed = {"event": event, "state": state, "reason": None, "time": now, "seconds": round(now - run.began, 3)}
@@ -91,7 +91,7 @@ def _message(run: ToldRun, event: str, state: str, now: float, text: str, **rest
 
 
 def message_text(message: Mapping[str, Any], secrets: Sequence[str]) -> str:
-    """Return the message as one line, without the values `secrets` and what looks like one."""
+    """Return the message as one line, with the values `secrets` and texts that look like secrets masked."""
     from worldsize.trust.secrets import mask_text, mask_values
 
     shown = mask_values(dict(message), secrets)

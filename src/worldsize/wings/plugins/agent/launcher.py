@@ -1,5 +1,5 @@
-"""A launcher of another package, on a node or in a preview: if its code raises, or returns something else than was
-asked for, the error is one sentence that names it, and never makes a success of what failed.
+"""A wrapper for a launcher of another package, on a node or in a preview. If the package's code raises, or returns a
+wrong value, the error is one sentence that names the launcher. An error never turns a failure into a success.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class ExternalLauncher:
-    """Calls the launcher of another package and checks what it returns. `is_available`, `prepare` and `processes` raise
-    PlanError besides."""
+    """A wrapper that calls the launcher of another package and checks its return values. In addition to the errors of
+    `Launcher`, `is_available`, `prepare` and `processes` raise PlanError."""
 
     def __init__(self, name: str, launcher: Launcher) -> None:
         self._name = name
@@ -39,12 +39,13 @@ class ExternalLauncher:
         return cast("Mapping[str, str]", self._call("prepare", (launch,), _is_environment, expected=(OSError,)))
 
     def processes(self, launch: NodeLaunch) -> List[Process]:
-        """Return the launcher's processes, of which exactly one has each rank of the node."""
+        """Return the launcher's processes, of which exactly one has each rank of the node. Raise PlanError
+        otherwise."""
         wanted = [rank.rank for rank in launch.node.ranks]
         return cast("List[Process]", self._call("processes", (launch,), lambda made: sorted(_ranks_of(made)) == wanted))
 
     def failures(self, end: NodeEnd) -> List[Failure]:
-        """Return the launcher's failures; the failure of the process itself where the launcher's code fails."""
+        """Return the launcher's failures. If the launcher's code fails, return the failure of the process itself."""
         try:
             return cast("List[Failure]", self._call("failures", (end,), _are_failures))
         except PlanError as error:

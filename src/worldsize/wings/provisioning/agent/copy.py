@@ -1,4 +1,5 @@
-"""Copy files and folders to a node's disk: whole or not at all, once where several agents of a machine want it."""
+"""Copies of files and folders on a node's disk. A copy is made completely or not at all, and once for all agents of a
+machine that want it."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 8 << 20
 _WORKERS = 8
-"""A shared file system answers many requests at once, and one at a time slowly."""
+"""The number of threads that copy files: a shared file system answers many requests at once, but single requests
+slowly."""
 
 _AT_ONCE = 128
-"""The most files that are being copied or wait for it: each may keep the directory that it is in open."""
+"""The most files that are being copied or wait for it. Each of them may keep its directory open."""
 
 _READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,12 +32,12 @@ _PAUSE = 0.05
 
 
 class PreparationStopped(Exception):
-    """The preparation is not wanted any more."""
+    """The exception that is raised when the preparation is no longer wanted."""
 
 
 def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy the file or folder `source` to `target`, unless that is there; links in it stay links. OSError,
-    PreparationStopped."""
+    """Copy the file or folder `source` to `target`, unless the target exists. Links in a folder stay links. Raise
+    OSError if the copy fails, and PreparationStopped if `stopped` returns True."""
     os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
     with exclusive_lock(target + ".lock", stopped):
         if os.path.lexists(target):
@@ -52,8 +54,8 @@ def copy_once(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 @contextmanager
 def exclusive_lock(path: str, stopped: Callable[[], bool]) -> Iterator[None]:
-    """Hold the lock in the file at `path`: nobody else on this machine is inside meanwhile. OSError,
-    PreparationStopped."""
+    """Hold the exclusive lock in the file at `path`: no other process on this machine holds it meanwhile. Raise OSError
+    if the file cannot be locked, and PreparationStopped if `stopped` returns True while waiting."""
     with open(path, "wb") as lock:
         while True:
             try:
@@ -78,7 +80,7 @@ def _remove(path: str) -> None:
 
 
 class _Folder:
-    """A directory that is being copied, held open by its descriptor, so that exchanging its name for a link has no
+    """A directory that is being copied, held open by its descriptor, so that replacing its name by a link has no
     effect. The descriptor is closed with the last reference to the object."""
 
     def __init__(self, fd: int, path: str) -> None:
@@ -101,7 +103,7 @@ def _copy(source: str, target: str, stopped: Callable[[], bool]) -> None:
 
 
 def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy a folder. What is neither a file, nor a directory, nor a link is left out."""
+    """Copy a folder. Entries other than files, directories and links are left out."""
     from concurrent.futures import ThreadPoolExecutor
 
     from worldsize.wings.provisioning.agent.map_ahead import map_ahead
@@ -112,7 +114,7 @@ def _copy_folder(top: _Folder, target: str, stopped: Callable[[], bool]) -> None
 
 
 def _files(top: _Folder, target: str) -> Files:
-    """Yield the files in and below a directory: the directory that each is in, its name there, and its copy's path.
+    """Yield the files in and below a directory, each as its directory, its name there, and the path of its copy.
 
     Directories and links are copied on the way. Each of them must be new, so nothing is written through a link.
     """
@@ -143,7 +145,8 @@ def _copy_entry(folder: _Folder, name: str, target: str, stopped: Callable[[], b
 
 @contextmanager
 def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
-    """Give errors the whole path, and say of a name that was listed twice, or exchanged since then, that it changed."""
+    """Convert an OSError into one with the whole path. If a name was listed twice, or was replaced since it was listed,
+    the error states that it changed while it was copied."""
     try:
         yield
     except OSError as error:
@@ -153,7 +156,8 @@ def _explain_changes(folder: _Folder, name: str) -> Iterator[None]:
 
 
 def _copy_file(source: int, target: str, stopped: Callable[[], bool]) -> None:
-    """Copy the open file `source`, and close it. The target must be new: else FileExistsError."""
+    """Copy the open file `source`, and close it. Raise FileExistsError if the target exists, and OSError if the source
+    is no regular file."""
     try:
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode):

@@ -1,11 +1,11 @@
-"""A run's directory on a node's local disk. It exists as long as an agent of the run lives on that node.
+"""A run's directory on a node's local disk. It exists while an agent of the run is alive on that node.
 
     BASE/worldsize-UID/          only this user can enter it; -1 to -9 behind its name where others have taken it
         runs/RUN.ATTEMPT/        removed at the end of the run
         runs/RUN.ATTEMPT.lock    each agent of the run on this machine holds a shared lock on it
 
-The kernel releases the lock of a process that dies. A directory whose lock is free is left over, and the next run
-removes it.
+The kernel releases the lock of a process that dies. A directory whose lock is free is stale, and the next run removes
+it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from worldsize.trust.directories import make_private_directory, open_private_dir
 from worldsize.trust.owners import is_ours
 
 _USUAL = (LOCAL_DIR_VARIABLE, "SLURM_TMPDIR", "TMPDIR")
-_FALLBACK = "/tmp"  # nosec B108  # what is made there is checked (trust/directories.py)
+_FALLBACK = "/tmp"  # nosec B108  # directories created there are checked (trust/directories.py)
 _NAMES = 10
 _YOUNG = 60.0
-"""Seconds for which nobody takes what was just made for something that was left."""
+"""Seconds for which a new directory is never considered stale."""
 
 
 _known: dict[str, str] = {}
-"""This user's directory, by what it is in."""
+"""The directories of this user that have been found, by their base directory."""
 
 
 def base_directory(configured: str, environ: Mapping[str, str]) -> str:
-    """What the node says, else what is configured, else the usual places. OSError for what is no directory."""
+    """Return the base directory: from the node's variable, else from the configuration, else the first of the usual
+    places. Raise OSError if it is not a directory."""
     asked = environ.get(LOCAL_DIR_VARIABLE) or _expand_variables(configured, environ)
     base = asked or next((environ[name] for name in _USUAL if environ.get(name)), _FALLBACK)
     if not os.path.isdir(base):
@@ -42,7 +43,8 @@ def base_directory(configured: str, environ: Mapping[str, str]) -> str:
 
 
 def _expand_variables(text: str, environ: Mapping[str, str]) -> str:
-    """`$NAME` and `${NAME}` as the node has them; "" where it lacks one."""
+    """Return the text with `$NAME` and `${NAME}` replaced by the node's variables; "" if one of them is not set, or the
+    text is malformed."""
     from string import Template
 
     try:
@@ -52,12 +54,12 @@ def _expand_variables(text: str, environ: Mapping[str, str]) -> str:
 
 
 def ensure_own_directory(base: str) -> str:
-    """Find this user's directory in `base`, worldsize-UID, or make it; its path. Where others have taken that name, it
-    is the first of worldsize-UID-1 to -9 that is this user's, and if none is, the first that nobody has: so all agents
-    of this machine find the same.
+    """Find this user's directory in `base`, worldsize-UID, or create it, and return its path. If other users have taken
+    that name, it is the first of worldsize-UID-1 to -9 that is this user's. If none is, it is the first of these names
+    that is free. So all agents of this machine find the same directory.
 
-    Raises PermissionError if others have taken all names, or could change or replace this user's own, and this user
-    does not trust them; OSError if it cannot be made.
+    Raise PermissionError if other users have taken all names, or could change or replace this user's own directory, and
+    this user does not trust them. Raise OSError if it cannot be created.
     """
     if base in _known:
         return _known[base]
@@ -73,8 +75,8 @@ def ensure_own_directory(base: str) -> str:
 def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
     """Find this user's directory before the process enters a user namespace, and remember it.
 
-    In the namespace root and all other users look the same, so the directory could not be checked there. Nobody else
-    can replace it meanwhile. Errors are left to `ensure_own_directory`, which is called again when it is needed.
+    In the namespace, root and all other users look the same, so the directory could not be checked there. No other user
+    can replace it meanwhile. Errors are ignored here: `ensure_own_directory` raises them when the directory is needed.
     """
     with suppress(OSError):
         base = base_directory(configured, environ)
@@ -82,7 +84,8 @@ def remember_own_directory(configured: str, environ: Mapping[str, str]) -> None:
 
 
 def _find_or_make(paths: Sequence[str]) -> str:
-    """Raises StorageError, OSError: of the first path where no other can be had."""
+    """Return the first of the paths that is this user's, else create the first that is free. Raise StorageError or
+    OSError: the error of the first path if other users have taken all of them."""
     missing = []
     refused: StorageError | OSError | None = None
     for path in paths:
@@ -108,9 +111,9 @@ def _is_anothers(path: str) -> bool:
 
 
 class HeldDirectory:
-    """A shared lock on a directory: nobody removes the directory while any process holds one.
+    """A shared lock on a directory. No process removes the directory while any process holds such a lock.
 
-    The directory is made at once. With `keeps` it is not made, and it stays when the last lock is released.
+    The directory is created at once. With `keeps` it is not created, and it stays when the last lock is released.
     """
 
     def __init__(self, path: str, keeps: bool = False) -> None:
@@ -124,7 +127,7 @@ class HeldDirectory:
             os.makedirs(path, 0o700, exist_ok=True)
 
     def release(self) -> None:
-        """Release the lock; the last holder removes the directory, unless it `keeps`. May be called again."""
+        """Release the lock. The last holder removes the directory, unless it `keeps`. Safe to repeat."""
         if self._file >= 0:
             if not self._keeps:
                 _remove_if_unheld(self.path, self._lock, self._file)
@@ -133,9 +136,9 @@ class HeldDirectory:
 
 
 def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
-    """Make and lock the run's directory on this machine, and remove directories that dead runs have left beside it.
+    """Create and lock the run's directory on this machine, and remove stale directories of dead runs next to it.
 
-    Raises OSError if it cannot be made, PermissionError as `ensure_own_directory`.
+    Raise OSError if it cannot be created, and PermissionError as `ensure_own_directory`.
     """
     runs = os.path.join(ensure_own_directory(base), "runs")
     held = HeldDirectory(os.path.join(runs, f"{run_id}.{attempt}"))
@@ -144,7 +147,8 @@ def hold_run_directory(base: str, run_id: str, attempt: int) -> HeldDirectory:
 
 
 def _open_locked(path: str) -> int:
-    """Return the file, locked by us among others; not one that was removed meanwhile."""
+    """Open the lock file with a shared lock, and return its descriptor. The file is opened again if it was removed
+    meanwhile."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_SH)
@@ -161,7 +165,7 @@ def _is_at(file: int, path: str) -> bool:
 
 
 def _remove_if_unheld(path: str, lock: str, file: int) -> bool:
-    """Remove the directory and its lock if no other process holds the lock; whether they were removed."""
+    """Remove the directory and its lock if no other process holds the lock. Return whether they were removed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

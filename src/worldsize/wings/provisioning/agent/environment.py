@@ -1,4 +1,4 @@
-"""Find the run's environment on this node's disk, or unpack it there from the shared directory's file.
+"""The run's environment on this node's disk: it is found there, or unpacked from the file in the shared directory.
 
 BASE/worldsize-UID/envs/DIGEST        unpacked, once for all agents of this machine; kept for later runs
 BASE/worldsize-UID/envs/DIGEST.lock   held, shared, by each agent that uses it
@@ -26,7 +26,8 @@ _UNUSED_DAYS = 7
 
 
 class EnvironmentUnpacker:
-    """Once `run` has returned: `path` is the environment's, and `kept` are files in it that still hold its old path."""
+    """An unpacker of a packed environment. After `run` has returned, `path` is the path of the environment. `kept`
+    contains the files in it that still contain its old path; it is empty if the environment was already unpacked."""
 
     def __init__(self, archive: PackedEnvironment, base: str, stopped: Callable[[], bool]) -> None:
         self.path = ""
@@ -37,7 +38,9 @@ class EnvironmentUnpacker:
         self._held: HeldDirectory | None = None
 
     def run(self) -> None:
-        """Unpack the environment, unless it is there, and hold it for this process. OSError, PreparationStopped."""
+        """Unpack the environment, unless it is there already, and hold it for this process. Raise DamagedPack if its
+        checksum is invalid or wrong, OSError if it cannot be unpacked, and PreparationStopped if it is no longer
+        wanted."""
         if not is_sha256(self._archive.digest):
             raise DamagedPack(f"the checksum of the packed environment is invalid: {self._archive.digest}")
         place = os.path.join(self._envs, self._archive.digest[:_NAME])
@@ -49,7 +52,7 @@ class EnvironmentUnpacker:
         self.path = place
 
     def close(self) -> None:
-        """Release the environment, which stays for later runs."""
+        """Release the environment, which is kept for later runs."""
         if self._held is not None:
             self._held.release()
 
@@ -78,8 +81,8 @@ def _stoppable_reader(file: BinaryIO, stopped: Callable[[], bool]) -> Callable[[
 
 
 def environ_after_activation(path: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with what the conda environment at `path` brings: its variables, and what its activation scripts
-    leave."""
+    """Return `environ` as changed by the conda environment at `path`: with its variables, and with the effects of its
+    activation scripts. PATH stays unchanged."""
     own = {**environ, **conda_variables(path)}
     scripts = os.path.join(path, "etc", "conda", "activate.d")
     if not os.path.isdir(scripts):

@@ -1,4 +1,4 @@
-"""Let threads work ahead of the results that are read, by a bounded number of items."""
+"""A parallel `map` whose threads work ahead of the consumer by a bounded number of items."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def map_ahead(
     pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
 ) -> Iterator[Result]:
-    """Yield the results of `function`, in the order of the items. Items are taken as they are needed: at most `ahead`
-    beyond the one whose result is next. Once one fails, no further one is begun."""
+    """Yield the results of `function` in the order of the items. Items are read as they are needed: at most `ahead`
+    items beyond the one whose result is yielded next are submitted. Raise the error of the first item that fails; items
+    that have not begun by then are cancelled."""
     running: deque[Future[Result]] = deque()
     try:
         for item in items:

@@ -1,7 +1,8 @@
 """The format of a packed environment: what `worldsize env pack` writes and nodes unpack.
 
-A tar file (GNU), cut into gzip members of a few MiB each, whose headers tell their length: several threads can unpack
-them, and any `tar xzf` can too. Its first member describes it.
+A GNU tar file, cut into gzip members of a few MiB each. The header of each member states the member's length, so that
+several threads can inflate the file. `tar xzf` can unpack it too. The first file in the archive describes it.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,39 +20,40 @@ if TYPE_CHECKING:
     from typing import Any
 
     Read = Callable[[int], bytes]
-    """The next bytes, at most so many and at least one; b"" at the end. May wait. Raises OSError,
-    PreparationStopped."""
+    """A function that returns the next bytes: at least one and at most the given number, b"" at the end. May block.
+    Raises OSError or PreparationStopped."""
 
 DESCRIPTION = "worldsize-pack.json"
 VERSION = 1
 PIECE = 4 << 20
-"""Bytes of the tar file in one gzip member."""
+"""The number of bytes of the tar file in one gzip member."""
 
 BASE = ".base"
-"""The directory of a virtual environment's Python in the pack, where that is packed too."""
+"""The directory in the pack for the Python installation of a virtual environment, if that is packed too."""
 
 _AHEAD = 16
 _LEVEL = 3
-"""The level of compression."""
+"""The zlib compression level."""
 
 HEADER = 24
 _MAGIC = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
 _MARK = b"WS\x08\0"
 _LARGEST_PIECE = 4 * PIECE
 _LONGEST = _LARGEST_PIECE + (1 << 20)
-"""The most bytes of a whole member: what cannot be compressed becomes longer by a thousandth."""
+"""The largest length of a whole member in bytes. Data that cannot be compressed grows by a thousandth."""
 
 ENVIRONMENT_MARK = "@WORLDSIZE_ENVIRONMENT@"
-"""Stands for an environment that only its packed file holds."""
+"""A placeholder for the path of an environment that exists only as a packed file."""
 
 
 def is_sha256(text: object) -> bool:
-    """Return whether a text is a SHA-256 in hexadecimal digits, and so can be part of a path."""
+    """Return whether a text is a SHA-256 in hexadecimal digits, and is therefore safe as part of a path."""
     return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def make_member(data: bytes, level: int = _LEVEL) -> bytes:
-    """Make a gzip member of `data`, with its whole length in its header's extra field."""
+    """Create a gzip member that contains `data`, with the length of the whole member in the extra field of its
+    header."""
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(data) + packer.flush()
     length = HEADER + len(body) + 8
@@ -60,7 +62,8 @@ def make_member(data: bytes, level: int = _LEVEL) -> bytes:
 
 
 def member_length(header: bytes) -> int | None:
-    """Return the length of the member that begins with these HEADER bytes; None where they are no such header."""
+    """Return the length of the gzip member that begins with these HEADER bytes; None if they are not the header of a
+    member that worldsize writes."""
     if header[:10] != _MAGIC or header[12:16] != _MARK:
         return None
     length = int.from_bytes(header[16:24], "little")
@@ -68,8 +71,9 @@ def member_length(header: bytes) -> int | None:
 
 
 def member_content(whole: bytes, bounded: bool = False) -> bytes:
-    """Return what a member holds. ValueError for a damaged one; with `bounded`, which takes ten times as long, also for
-    one that holds more than any that worldsize writes, before that is in memory."""
+    """Return the inflated content of a gzip member. Raise ValueError if the member is damaged, or states a larger
+    content than any that worldsize writes. With `bounded`, which takes ten times as long, no more than the stated
+    content is ever inflated into memory."""
     body, length = whole[HEADER:-8], int.from_bytes(whole[-4:], "little")
     if length > _LARGEST_PIECE:
         raise ValueError("one of its parts is larger than any that worldsize writes")
@@ -86,13 +90,14 @@ def member_content(whole: bytes, bounded: bool = False) -> bytes:
 
 
 def contents(read: Read, digested: Any, pool: ThreadPoolExecutor) -> Iterator[bytes]:
-    """Yield what the gzip members hold, in order; several threads inflate them. `digested` is a hash that is updated
-    with the members as they are."""
+    """Yield the inflated contents of the gzip members, in order; several threads inflate them. `digested` is a hash
+    that is updated with the members as they are, before they are inflated."""
     return map_ahead(pool, member_content, _members(read, digested), _AHEAD)
 
 
 def bounded_contents(read: Read) -> Iterator[bytes]:
-    """Yield the same, one by one, with a bound for what each holds: for an archive that anybody may have made."""
+    """Yield the inflated contents of the gzip members, one by one, with a bound on the size of each. For an archive
+    from an unknown source."""
     return (member_content(whole, bounded=True) for whole in _members(read, hashlib.sha256()))
 
 
@@ -127,14 +132,14 @@ def _read_bytes(read: Read, count: int) -> bytes:
 
 
 class TarStream:
-    """The tar file in the contents of the gzip members."""
+    """The tar file inside the gzip members, as a stream of bytes."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._piece = memoryview(b"")
 
     def take(self, count: int) -> bytes:
-        """Read exactly `count` bytes. ValueError where the file ends before."""
+        """Read exactly `count` bytes. Raise ValueError if the file ends before."""
         parts: list[bytes] = []
         while count:
             if not self._piece:
@@ -148,6 +153,6 @@ class TarStream:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def drain(self) -> None:
-        """Read what is left, and throw it away."""
+        """Read the rest of the file and discard it."""
         for _ in self._pieces:
             pass

@@ -1,4 +1,5 @@
-"""What a node gets ready on its own disk before its ranks start, by a thread: the agent goes on listening meanwhile."""
+"""The preparation of a node's own disk before its ranks start. A thread does the work, so that the agent still handles
+its connections."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from worldsize.wings.provisioning.agent.environment import EnvironmentUnpacker
 
 _PATIENCE = 5.0
-"""Seconds for a chunk that is on its way, once nobody wants it any more."""
+"""Seconds to wait for the thread to end when its result is no longer needed: it may still be transferring a chunk."""
 
 
 class Preparation:
-    """Begins at once. Readable, for a selector, once it is over: `ready`, or `failure` says why not."""
+    """The preparation of one node's disk, in a thread that starts at once. Its file descriptor becomes readable, for a
+    selector, when the thread has ended. `ready` is then true, or `failure` contains the reason; neither is set if it
+    was stopped."""
 
     def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
         plan = launch.plan
@@ -52,18 +55,19 @@ class Preparation:
         return self._reading
 
     def acknowledge(self) -> None:
-        """What made it readable has been noticed."""
+        """Read the byte that made the file descriptor readable."""
         os.read(self._reading, 1)
 
     def deadline(self) -> float | None:
         return None
 
     def tick(self, now: float) -> None:
-        """Nothing is due by the clock: a file may be as large as it is."""
+        """Do nothing: there is no deadline, since a file may be of any size."""
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch with the plan and the environment as they are on this node, once it is ready; from now on
-        ranks see read-only what they are to."""
+        """Return the launch with the plan and the environment variables for this node. To be called once the
+        preparation is `ready`. Record the event and the notices, and remount read-only the paths that ranks must not
+        change."""
         self._thread.join()
         assert self._held is not None
         recorder.write_event("prepared", seconds=time.time() - self._began)
@@ -74,12 +78,13 @@ class Preparation:
         return self._launch._replace(plan=plan, environ=self._activated_environment(place))
 
     def stop(self) -> tuple[int, ...]:
-        """Have the thread end soon."""
+        """Request that the thread ends soon, without waiting. Return (): no process of it may stay."""
         self._stopped.set()
         return ()
 
     def close(self) -> None:
-        """Nothing of it is left, or only what another agent of this machine still needs, or a later run may."""
+        """Stop the thread and release the node's local files. Files that another agent of this machine still needs, or
+        that a later run may use, stay."""
         self._stopped.set()
         self._thread.join(_PATIENCE)
         if self._unpacking is not None:
@@ -112,7 +117,7 @@ class Preparation:
             copy_once(copy.source, os.path.join(self._held.path, copy.target), self._stopped.is_set)
 
     def _collect_notices(self, paths: RunPaths) -> list[tuple[str, str]]:
-        """Return each with its kind."""
+        """Remount the read-only paths of the plan. Return the notices as (kind, text) pairs."""
         found = []
         if self._local.read_only:
             from worldsize.wings.provisioning.agent.read_only import make_read_only
@@ -127,7 +132,8 @@ class Preparation:
         return found
 
     def _activated_environment(self, place: str | None) -> Mapping[str, str]:
-        """What setup lines have said of the shared environment, they have meant of the one that is here."""
+        """Return the environment variables for the environment at `place`. Variables that setup lines set to paths in
+        the shared environment are changed to the same paths in the local one."""
         archive = self._local.archive
         if archive is None or place is None:
             return self._environ

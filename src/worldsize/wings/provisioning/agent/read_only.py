@@ -1,6 +1,7 @@
-"""Paths that this agent and its ranks see read-only: bind mounts in a namespace of their own (Linux).
+"""Read-only views of paths for this agent and its ranks: bind mounts in a mount namespace of their own (Linux).
 
-An ordinary user needs a user namespace for it, which many systems forbid: then nothing is changed, and said.
+An ordinary user needs a user namespace for this, which many systems forbid. In that case nothing is changed, and the
+reason is returned.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from collections.abc import Sequence
 from worldsize.agent.posix import mounts
 
 _SAME_FLAGS = 2 | 4 | 8 | 1024 | 2048
-"""nosuid, nodev, noexec, noatime, nodiratime: statvfs and mount have the same numbers for them."""
+"""The flags nosuid, nodev, noexec, noatime and nodiratime, which have the same numbers in statvfs and mount."""
 
 _ST_RELATIME = 4096
 _CHANGED = "it was replaced in the meantime"
 
 
 def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
-    """Why not, in words, for each path where it was not possible. `needed` must stay writable: what holds it is left.
+    """Remount the paths read-only for this process and its children. Return the reason, in words, for each path that
+    could not be remounted. `needed` must stay writable: a path that contains it is not remounted.
 
-    To be called by a process of one thread, before its ranks start: they inherit it. No rank of an ordinary user can
-    take it back. Each path is opened once; exchanging it afterwards has no effect.
+    To be called by a process with one thread, before its ranks start, which inherit the mounts. No rank of an ordinary
+    user can undo it. Each path is opened once; exchanging it afterwards has no effect.
     """
     refused = [_in_use_text(path) for path in paths if _contains_needed(path, needed)]
     wanted = [path for path in paths if not _contains_needed(path, needed)]
     why = try_read_only(wanted) if wanted else ""
-    if why:  # half of it would leave us without a user's number
+    if why:  # a namespace that is half set up would leave this process without its user ID
         return [*refused, why]
     if wanted:
         _enter_own_namespace()
@@ -40,7 +42,8 @@ def make_read_only(paths: Sequence[str], needed: str) -> list[str]:
 
 
 def try_read_only(paths: Sequence[str]) -> str:
-    """Why it is not possible here; "" where it is. Tried by a process of its own: nothing changes for this one."""
+    """Return why these paths cannot be remounted read-only on this system; "" if they can. A separate process tries it:
+    this process does not change."""
 
     def attempt() -> None:
         path = "mounts"
@@ -70,7 +73,7 @@ def _bind_read_only(path: str, needed: str | None = None) -> None:
 
 
 def _remount_read_only(place: mounts.OpenPath) -> None:
-    """The place can be read and no longer written, but for what is mounted below it. Raises OSError."""
+    """Remount a place read-only, without the mounts below it. Raise OSError."""
     mounts.bind(place, place)
     top = _open_mount_on(place)
     try:
@@ -82,7 +85,8 @@ def _remount_read_only(place: mounts.OpenPath) -> None:
 
 
 def _open_mount_on(place: mounts.OpenPath) -> mounts.OpenPath:
-    """Return the mount that has just been made on a place, which itself goes on to show what was there before."""
+    """Open the mount that has just been made on a place, which itself still refers to the directory below the mount.
+    Raise OSError if the place was exchanged meanwhile."""
     top = mounts.open_path(place.path)
     there, here = os.fstat(top.fd), os.fstat(place.fd)
     if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) or _mount_id(top) == _mount_id(place):
@@ -97,7 +101,8 @@ def _mount_id(place: mounts.OpenPath) -> bytes:
 
 
 def _contains_needed(path: str, needed: str) -> bool:
-    """False for what cannot be found: it is missed later, where it is to be mounted."""
+    """Return whether `needed` is `path` or is located below it. False if the path cannot be opened: the error is
+    reported later, when the path is mounted."""
     try:
         place = mounts.open_path(path)
     except OSError:

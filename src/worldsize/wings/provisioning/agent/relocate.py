@@ -1,7 +1,10 @@
-"""Paths in the files of an environment that was moved: which files hold the old one, and what they hold then. Pure.
+"""The replacement of paths in the files of an environment that was moved: which files contain the old path, and their
+new content. Pure functions.
 
-Text takes any length. In a binary file a path ends at a NUL, and what follows must stay where it is: a longer path fits
-where there is room, as conda leaves it in what it installs; elsewhere the file stays as it is.
+A text file accepts a path of any length. In a binary file a path ends at a NUL, and what follows must stay at its
+position. A longer path fits only where there is room, as conda leaves it in the files that it installs; elsewhere the
+file is not changed.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -14,11 +17,12 @@ from worldsize.common.named_tuple import NamedTuple
 TEXT, BINARY = "text", "binary"
 _ENDS = rb"(?![\w.+-])"
 _LONGEST_SHEBANG = 127
-"""Linux before 5.1 cuts longer ones off."""
+"""The longest shebang line in bytes: Linux before 5.1 truncates longer ones."""
 
 
 class PrefixFile(NamedTuple):
-    """A file that holds old paths. `room`: NUL bytes that may be taken behind each string of a binary file."""
+    """A file that contains old paths. `kind` is TEXT or BINARY. `room` is the number of NUL bytes after each string of
+    a binary file that a longer path may use."""
 
     path: str
     kind: str
@@ -26,15 +30,15 @@ class PrefixFile(NamedTuple):
 
 
 def prefix_file_kind(data: bytes, old: bytes) -> str | None:
-    """Return the kind of a file with this content, where it holds the path `old` or one below it; None where it does
-    not."""
+    """Return the kind of a file with this content (TEXT or BINARY) if it contains the path `old` or a path below it;
+    None if it does not."""
     if old not in data or not re.search(re.escape(old) + _ENDS, data):
         return None
     return BINARY if b"\0" in data else TEXT
 
 
 def with_new_prefix(data: bytes, kind: str, room: int, old: bytes, new: bytes) -> bytes | None:
-    """`data` with `new` in place of `old`; None where a binary file has no room for it."""
+    """Return `data` with the path `old` replaced by `new`; None if a binary file has no room for it."""
     if kind == TEXT:
         return _with_short_shebang(re.sub(re.escape(old) + _ENDS, lambda _: new, data))
     return _binary_with_new_prefix(data, room, old, new)
@@ -58,7 +62,7 @@ def _binary_with_new_prefix(data: bytes, room: int, old: bytes, new: bytes) -> b
 
 
 def _free_bytes(data: bytes, stop: int, room: int) -> int:
-    """NUL bytes behind a string that are not the one that ends it."""
+    """Count the NUL bytes after a string that are not its terminator, up to `room`."""
     count = 0
     while count < room and data[stop + count : stop + count + 2] == b"\0\0":
         count += 1
@@ -66,7 +70,8 @@ def _free_bytes(data: bytes, stop: int, room: int) -> int:
 
 
 def _with_short_shebang(data: bytes) -> bytes:
-    """A script whose interpreter's path is too long for the kernel starts it through the shell, as pip writes it."""
+    """Return a script with a shebang line that the kernel accepts. If the path of its Python interpreter is too long,
+    the shell starts the interpreter, in the form that pip writes."""
     if not data.startswith(b"#!"):
         return data
     first, _, rest = data.partition(b"\n")

@@ -1,4 +1,4 @@
-"""Unpack a packed environment while it still arrives: several threads inflate gzip members and write files.
+"""The unpacking of a packed environment while it still arrives: several threads inflate gzip members and write files.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -35,11 +35,12 @@ _SMALL = 1 << 20
 _FILES_AHEAD = 256
 _MODES = 0o755
 _LONGEST_DESCRIPTION = 16 << 20
-"""Bytes. A hundred thousand files that hold the old path fit in; parsed, it may take many times as much memory."""
+"""The largest size of a description in bytes. A hundred thousand names of files that contain the old path fit in. Once
+parsed, it may need many times as much memory."""
 
 
 class DamagedPack(OSError):
-    """The packed environment is damaged, or not the one that was packed."""
+    """An error: the packed environment is damaged, or is not the one that was packed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(0, what)
@@ -47,10 +48,12 @@ class DamagedPack(OSError):
 
 
 def unpack_environment(read: Read, digest: str, target: str, place: str) -> tuple[str, ...]:
-    """Unpack an archive into the new directory `target`, with files as they have to be once that is moved to `place`.
-    Return the names of the files that still hold the old path, since the new one is too long.
+    """Unpack an archive into the new directory `target`. The paths in its files are those of `place`, to which the
+    directory is moved afterwards. Return the names of the files that still contain the old path, because the new one is
+    too long.
 
-    DamagedPack where the archive's sha256 is not `digest`, or it is not worldsize's; OSError of the disk.
+    Raise DamagedPack if the archive's SHA-256 is not `digest`, or it was not written by worldsize. Raise OSError if a
+    file cannot be written.
     """
     os.mkdir(target, 0o700)
     digested = hashlib.sha256()
@@ -59,7 +62,7 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> tupl
         try:
             kept = _MemberWriter(stream, target, place, pool).write()
             stream.drain()
-        except (ValueError, KeyError, TypeError) as error:  # the last two come from a damaged description
+        except (ValueError, KeyError, TypeError) as error:  # KeyError and TypeError come from a damaged description
             raise DamagedPack(f"the packed environment is damaged: {error}") from None
     if digested.hexdigest() != digest:
         raise DamagedPack(
@@ -69,8 +72,8 @@ def unpack_environment(read: Read, digest: str, target: str, place: str) -> tupl
 
 
 def description_of(read: Read) -> dict[str, Any]:
-    """Read an archive's description from its first bytes. ValueError for one that is not worldsize's, or of a newer
-    version."""
+    """Read an archive's description from its first bytes. Raise ValueError if the archive was not written by worldsize,
+    or has another version than this worldsize reads."""
     stream = TarStream(bounded_contents(read))
     name, size = _name_and_size(stream.take(_BLOCK))
     if name != DESCRIPTION:
@@ -100,7 +103,8 @@ def _parse_description(data: bytes) -> dict[str, Any]:
 
 
 class _MemberWriter:
-    """Writes the members as they come: small files by the pool, large ones piece by piece."""
+    """A writer of the archive's members in the order of their arrival. Threads of the pool write small files; large
+    files are written piece by piece."""
 
     def __init__(self, stream: TarStream, target: str, place: str, pool: ThreadPoolExecutor) -> None:
         self._stream = stream
@@ -116,7 +120,7 @@ class _MemberWriter:
         self._directories: set[str] = {""}
 
     def write(self) -> tuple[str, ...]:
-        """Write all members. Return the names of the files that still hold the old path."""
+        """Write all members. Return the names of the files that still contain the old path."""
         long: dict[bytes, str] = {}
         while True:
             header = self._stream.take(_BLOCK)
@@ -150,11 +154,11 @@ class _MemberWriter:
         self._moves = [(os.fsencode(old), os.fsencode(new)) for old, new in moves]
 
     def _path(self, name: str, made: bool = True) -> str:
-        """Return the path of a member. ValueError for a name that is not safe.
+        """Return the path at which a member is written. Raise ValueError if its name is not safe.
 
-        Nothing is written, and nothing linked, through a link of the archive: only once all of it was read it is known
-        to be the one that was packed. Each name is plain, so that no other means the same; and the directory that it is
-        in was `made` before, which no link can replace while threads still write what lies in it.
+        Nothing is written or linked through a symbolic link of the archive, because the archive is verified only after
+        it was read to its end. Each name is plain, so that no two names mean the same file. With `made`, the member's
+        directory must already exist; no link can replace it while threads still write files below it.
         """
         parts = name.split("/")
         if ".." in parts or not parts[0]:

@@ -1,7 +1,8 @@
-"""For scripts: this rank's place in the world, and work that one rank per node does for all.
+"""Functions for scripts: this rank's position in the world, and work that one rank per node does for all ranks of the
+node.
 
-Read from the environment alone, whoever set it: worldsize, torchrun, srun or mpirun; without any, one rank of one.
-Standard library only.
+Only environment variables are read: those set by worldsize, torchrun, srun or mpirun. Without any, the process is the
+only rank. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _PAUSE = 0.05
 
 
 class RankInfo(NamedTuple):
-    """A rank's place: its number of `world_size`, its number on its node of `local_world_size`, and its node's number
-    of `node_count`. All numbers start at 0."""
+    """The position of a rank. `rank` is its number among `world_size` ranks, `local_rank` its number among the
+    `local_world_size` ranks of its node, `node_rank` its node's number among `node_count` nodes. All numbers start at
+    0."""
 
     rank: int
     world_size: int
@@ -42,8 +44,8 @@ class RankInfo(NamedTuple):
 
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
-    """This process's place, by the variables of worldsize, torchrun, srun or mpirun; without any, one rank of one.
-    Raises ValueError that names a variable that is not a number."""
+    """Return this process's position, from the environment variables of worldsize, torchrun, srun or mpirun; without
+    any, that of the only rank. Raise ValueError, which names the variable, if one is not a number."""
     environ = os.environ if environ is None else environ
     return RankInfo(
         **{field: _first_number(environ, names, _DEFAULTS.get(field, 0)) for field, names in _NAMES.items()}
@@ -61,12 +63,13 @@ def _first_number(environ: Mapping[str, str], names: tuple[str, ...], default: i
 
 
 class OncePerNode:
-    """Local rank 0 does it, the other ranks of the node wait until it is done.
+    """A piece of work that local rank 0 does while the other ranks of the node wait.
 
-    True for local rank 0 (that alone does not wait). As a context manager it says the same, and the others wait at
-    its end; as a decorator it calls the function on local rank 0 and returns None on the others, after it. What
-    fails on local rank 0 fails on the others too (RuntimeError). Waiting goes through the run directory, which all
-    ranks of a node see; outside a run there is one rank, and nothing to wait for.
+    Its truth value is true on local rank 0, and testing it does not wait. As a context manager it returns the same
+    value, and the other ranks wait at the end of the block. As a decorator it calls the function on local rank 0, and
+    returns None on the other ranks, after the call has ended. A failure on local rank 0 is a failure on the other ranks
+    too (RuntimeError). Ranks wait for a file in the run directory, which all ranks of a node see. Outside of a run no
+    rank waits.
     """
 
     _count = 0
@@ -95,7 +98,7 @@ class OncePerNode:
         if self._mark is None:
             return
         if self._mine:
-            mode = os.stat(os.path.dirname(self._mark)).st_mode & 0o666  # whatever the rank's umask is
+            mode = os.stat(os.path.dirname(self._mark)).st_mode & 0o666  # independent of the rank's umask
             with open(os.open(self._mark + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
                 file.write("done" if kind is None else "failed")
             os.replace(self._mark + ".tmp", self._mark)
@@ -119,7 +122,7 @@ class OncePerNode:
 
 
 def once_per_node() -> OncePerNode:
-    """What local rank 0 does for its node, while the node's other ranks wait for it.
+    """Return a context manager and decorator for work that local rank 0 does while the other ranks of its node wait.
 
         with once_per_node() as first:          true on local rank 0; the others wait at the block's end
             if first:
@@ -128,6 +131,6 @@ def once_per_node() -> OncePerNode:
         @once_per_node()                        None on the others, once it has ended on local rank 0
         def unpack_data(): …
 
-    In `if once_per_node():` nobody waits. What fails on local rank 0 fails on the others too, with RuntimeError.
+    In `if once_per_node():` no rank waits. A failure on local rank 0 is a failure on the others too, with RuntimeError.
     """
     return OncePerNode()

@@ -1,7 +1,7 @@
-"""What a notebook shows of a run, or of an array of runs: one piece of HTML.
+"""The card of a run, or of an array of runs, in a notebook: one piece of HTML.
 
-It says no background, and a colour of the state alone that is read on light and dark pages; it loads nothing, and holds
-no script. All that jobs and ranks say is escaped, and what ranks say is masked as everywhere.
+It sets no background. The only colour is that of the state, which is readable on light and dark pages. It loads
+nothing, and contains no script. All text of jobs and ranks is escaped, and the output of ranks is masked as everywhere.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ _FRAME = "border:1px solid;border-radius:6px;padding:.6em .9em;max-width:60em;ov
 _CELL = "text-align:left;padding:.1em 1.2em .1em 0;vertical-align:top"
 _MOST_ROWS = 16
 _LINE = 200
-"""Characters of a line that are shown."""
+"""The number of characters of a line that are shown."""
 
 Rows = Sequence[Sequence[str]]
 
 
 def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """Return the card, from what was found at the last look and the run's files now. Never raises for a damaged run."""
+    """Return the card as HTML, from the statuses of the last look and the run's files as they are now. Never raise for
+    a damaged run."""
     now = runs.overall(statuses)
     parts = [_headline(runs.id, now)]
     try:
@@ -58,7 +59,7 @@ def card_html(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
 
 
 def card_text(runs: Run | RunArray, statuses: Sequence[Status]) -> str:
-    """Return the same where no HTML is shown: one line."""
+    """Return one line of plain text, for displays without HTML."""
     return f"{type(runs).__name__}({runs.id!r}) {runs.overall(statuses).state}"
 
 
@@ -101,7 +102,8 @@ def _run_parts(run: Run, now: Status) -> list[str]:
 
 
 def _nodes_table(run: Run) -> str:
-    """Which ranks each node has, and of a node that has ended its name and how."""
+    """Render a table of the nodes: the ranks of each node, and the host name and exit codes of a node that has
+    ended."""
     rows = []
     for node in run.plan.nodes[:_MOST_ROWS]:
         record = read_exit(run.paths, node.node_rank)
@@ -122,7 +124,8 @@ def _array_parts(array: RunArray, statuses: Sequence[Status]) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Rows, total: int) -> str:
-    """Columns without any value are left out; of many rows the first."""
+    """Render a table. Columns without any value are omitted. If `total` is larger than the number of rows, a line
+    states how many are missing."""
     shown = [column for column in range(len(headers)) if any(row[column] for row in rows)]
     head = "".join(f'<th style="{_CELL}">{headers[column]}</th>' for column in shown)
     body = "".join(_row(row[column] for column in shown) for row in rows)
@@ -143,6 +146,6 @@ def _titled(title: str, text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as HTML shows it: in one line, cut, with nothing that is markup, or that cannot be encoded."""
+    """Return text for HTML: in one line, truncated, without markup or characters that cannot be encoded."""
     cut = text if len(text) <= _LINE else text[:_LINE] + "…"
     return escape(escape_controls(cut).encode("utf-8", "replace").decode("utf-8"))

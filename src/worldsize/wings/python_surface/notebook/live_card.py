@@ -1,7 +1,7 @@
-"""The card of a run in a notebook, shown anew until the run has ended.
+"""The card of a run in a notebook, which is updated until the run has ended.
 
-IPython asks a run for it, so that IPython is there; nothing here is imported otherwise. One thread follows each run,
-whatever the number of its cards, and ends with the run.
+IPython calls this code through a run, so that IPython is certainly installed; otherwise this module is not imported.
+One thread follows each run, for any number of its cards, and ends with the run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from worldsize.state.records import Status
 from worldsize.wings.python_surface.notebook.card import card_html, card_text
 
 _EVERY = 1.0
-"""Seconds between two looks at the files of a run that goes on; its compute is asked as seldom as by `wait`."""
+"""Seconds between two looks at the files of a run that has not ended. Its compute is queried no more often than by
+`wait`."""
 
 
 def html_of(runs: Run | RunArray) -> str:
-    """The card as it is now. Raises nothing for a damaged run."""
+    """Return the card as it is now. Raise nothing for a damaged run."""
     return card_html(runs, runs.statuses())
 
 
 def show_card(runs: Run | RunArray) -> None:
-    """Show the card in the cell's output. In a notebook it changes until the run has ended; the cell does not wait."""
+    """Show the card in the cell's output. In a notebook it is updated until the run has ended; the cell does not
+    wait."""
     from IPython import display, get_ipython
 
     statuses = runs.statuses()
@@ -46,7 +48,7 @@ def _bundle(runs: Run | RunArray, statuses: Sequence[Status]) -> dict[str, str]:
 
 
 _cards: dict[str, list[Any]] = {}
-"""The handles of the cards of each run that is followed, by its directory."""
+"""The handles of the cards of each run that is followed, by the run's directory."""
 _lock = threading.Lock()
 
 
@@ -57,7 +59,7 @@ def _follow(runs: Run | RunArray, handle: Any) -> None:
             handles.append(handle)
             return
         _cards[runs.directory] = [handle]
-    own = open_runs(runs.paths, runs.environ)  # the thread's: what it finds is not put into the caller's
+    own = open_runs(runs.paths, runs.environ)  # a separate object for the thread, which must not change the caller's
     name = f"worldsize card of {runs.id}"
     threading.Thread(target=_Updates(own).follow_to_end, name=name, daemon=True).start()
 
@@ -70,7 +72,8 @@ class _Updates:
         self._due = 0.0
 
     def follow_to_end(self) -> None:
-        """Show what each look finds, and what the files say between them. An error leaves the card as it is."""
+        """Update the cards after each look at the compute, and from the run's files between two looks. After an error
+        the cards stay as they are."""
         try:
             self._seen(self._runs.follow(show=self._tick, seen=self._seen))
         except (WorldsizeError, OSError, RuntimeError):

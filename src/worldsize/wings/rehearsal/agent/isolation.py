@@ -1,4 +1,4 @@
-"""Keeps the virtual nodes of a rehearsal apart, as far as the system lets us."""
+"""The isolation of a rehearsal's virtual nodes from each other, as far as the system permits it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from worldsize.wings.rehearsal.agent import namespaces
 
 
 def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Mapping[str, str], bool]:
-    """Cuts the network off from this process, the parent of all agents, where the rehearsal is offline, and writes what
-    the system refused. Returns the environment of the agents, and whether each of them is to call `mount_disks`."""
+    """Cut the network off from this process, the parent of all agents, if the rehearsal is offline, and write to the
+    run directory what the system refused. Return the environment variables of the agents, and whether each agent must
+    call `mount_disks`."""
     offline = bool(plan.rehearsal and plan.rehearsal.offline)
     isolated = namespaces.Isolation()
     try:
@@ -33,7 +34,7 @@ def isolate(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> tuple[Ma
 
 
 def mount_disks(plan: Plan, paths: RunPaths, environ: Mapping[str, str]) -> None:
-    """Mounts a disk of its own for the node whose agent this process is. OSError."""
+    """Mount a separate disk for the node whose agent this process is. Raise OSError."""
     if plan.local is not None:
         remember_own_directory(plan.local.base, environ)
     shared = plan.rehearsal.shared if plan.rehearsal else ()

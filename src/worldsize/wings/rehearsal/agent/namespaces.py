@@ -1,8 +1,8 @@
-"""What keeps the virtual nodes of a rehearsal apart, where the system lets us (Linux namespaces): no network but the
-loopback, and for each node a disk of its own under /tmp, where what another node has written is not there.
+"""Linux namespaces that isolate the virtual nodes of a rehearsal, where the system permits it: no network but the
+loopback, and for each node a disk of its own under /tmp, where files written by other nodes are not visible.
 
-As root, or in a user namespace where an ordinary user may have one. To be called by a process of one thread; what it
-starts inherits it, and everything is gone with the last of them. Standard library only.
+Works as root, or in a user namespace if an ordinary user may have one. To be called by a process with one thread. Its
+children inherit the namespaces, which disappear with the last of these processes. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _SHARED_MEMORY = "/dev/shm"  # nosec B108  # a mount point
 
 
 class Isolation(NamedTuple):
-    """Why the network could not be cut, or the disks not be kept apart; "" where they are, None where nobody asked."""
+    """The reasons why the network could not be cut, and why the disks could not be separated: "" if it succeeded, None
+    if it was not requested."""
 
     network: str | None = None
     disks: str | None = None
 
 
 def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
-    """What this system lets us do, tried by processes of their own."""
+    """Check what this system permits. Separate processes try it, so that this process does not change."""
     return Isolation(
         mounts.find_obstacle(cut_network) if offline else None,
         mounts.find_obstacle(lambda: mount_own_disks(root, root, ())) if disks else None,
@@ -35,14 +36,14 @@ def probe_isolation(offline: bool, disks: bool, root: str) -> Isolation:
 
 
 def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mapping[str, str] = os.environ) -> None:
-    """What is written to the temporary directories from now on is this node's alone; what is there already is seen.
-    Shared memory (/dev/shm) is the node's own too, and empty.
+    """Mount file systems over the temporary directories. What this node writes there from now on is visible only on
+    this node; files that are there already stay visible. Shared memory (/dev/shm) is also the node's own, and empty.
 
-    base    an empty directory, for the node's own memory
-    root    the run directory, which stays shared wherever it lies, as do the paths `shared`. Each is opened once, at
-            the beginning; exchanging it afterwards has no effect
+    base    an empty directory, on which the memory for the node's own files is mounted
+    root    the run directory, which stays shared wherever it is located, as do the paths `shared`. Each is opened
+            once, at the beginning; exchanging it afterwards has no effect
 
-    OSError; then nothing has changed, or the process is of no use.
+    Raise OSError. Then nothing has changed, or the process must not be used any more.
     """
     places = _temporary_directories(environ)
     mounts.unshare_namespaces(mounts.NEW_MOUNTS)
@@ -50,7 +51,7 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
     kept = [mounts.open_path(path) for path in (root, *shared) if os.path.isdir(path)]
     lying = [place.path for place in kept]
     mounts.mount("tmpfs", base, "tmpfs", 0, "mode=700")
-    memory = mounts.open_path(base)  # by its path it may soon be hidden
+    memory = mounts.open_path(base)  # the mounts below may hide its path
     for number, place in enumerate(places):
         upper, work = (f"{memory.name}/{name}-{number}" for name in ("upper", "work"))
         os.mkdir(upper)
@@ -58,7 +59,7 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
         os.chmod(upper, os.stat(place).st_mode & 0o7777)
         options = f"lowerdir={place},upperdir={upper},workdir={work}"
         mounts.mount("overlay", place, "overlay", 0, options if os.geteuid() == 0 else options + ",userxattr")
-    if os.path.isdir(_SHARED_MEMORY):  # where two nodes of one machine would meet under one name
+    if os.path.isdir(_SHARED_MEMORY):  # otherwise two nodes of one machine could use the same name there
         mounts.mount("tmpfs", _SHARED_MEMORY, "tmpfs", 0, "mode=1777")
     for seen, path in zip(kept, lying):
         for place in places:
@@ -71,7 +72,8 @@ def mount_own_disks(base: str, root: str, shared: Sequence[str], environ: Mappin
 
 
 def _open_below(top: str, path: str) -> mounts.OpenPath:
-    """Open what stands at `path` below `top`, following no link on the way. Raises OSError, for a link too."""
+    """Open `path`, which is below `top`, without following links on the way. Raise OSError, also if a part of it is a
+    link."""
     place = mounts.open_path(top)
     for name in os.path.relpath(path, top).split(os.sep):
         if name == os.curdir:
@@ -88,7 +90,7 @@ def _open_below(top: str, path: str) -> mounts.OpenPath:
 
 
 def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
-    """Return the temporary directories, none inside another."""
+    """Return the temporary directories. None of them is inside another one."""
     found: list[str] = []
     for place in (*_TEMPORARY_DIRECTORIES, environ.get("TMPDIR", "")):
         real = os.path.realpath(place) if place else ""
@@ -99,5 +101,5 @@ def _temporary_directories(environ: Mapping[str, str]) -> list[str]:
 
 
 def _is_inside(path: str, place: str) -> bool:
-    """Return whether a path without links leads into `place`, which has none."""
+    """Return whether `path` is `place` or is below it. Both must be paths without links."""
     return os.path.commonpath((path, place)) == place

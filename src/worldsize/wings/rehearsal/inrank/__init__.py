@@ -1,9 +1,11 @@
-"""Virtual GPUs: in a rehearsal, torch on a machine without GPUs answers as if there were the asked number of them.
+"""Virtual GPUs: in a rehearsal, torch on a machine without GPUs answers as if there were the requested number of them.
 
-Tensors stay in the CPU's memory. What a script sees of a tensor that it sent to `cuda` is the virtual device, kept as
-a mark on the tensor and carried from arguments to results by a function mode; torch's own code sees the truth, and
-works as it does on a CPU. See docs/rehearsal.md for what is handled, refused and unknown.
-Loaded by sitecustomize with torch (`import_hook`), where WORLDSIZE_INRANK names it. Standard library and torch only.
+Tensors stay in the CPU's memory. A tensor that a script sends to `cuda` gets the virtual device as a mark, which the
+script sees. A function mode carries the marks from arguments to results. Torch's own code sees the real device, and
+works as it does on a CPU. docs/rehearsal.md describes what is supported, refused and unknown.
+
+sitecustomize loads this package with torch (`import_hook`), if WORLDSIZE_INRANK names it. Standard library and torch
+only.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def on_torch(torch: Any) -> None:
-    """Changes `torch`, which has just been imported, for this process and all that it forks. RuntimeError for an old
-    one."""
+    """Change `torch`, which has just been imported, for this process and all its forks. Raise RuntimeError if its
+    version is older than 2.2."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 2):
         raise RuntimeError(f"worldsize rehearsal: virtual GPUs need torch 2.2, and this is {torch.__version__}")
     from . import install

@@ -1,4 +1,5 @@
-"""Mixed precision: `cuda` regions become the CPU's, in bfloat16, since float16 is slow or missing there."""
+"""Mixed precision: autocast regions for `cuda` become regions for the CPU, in bfloat16, since float16 is slow or
+missing there."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ def _begin_autocast(begin: Any, self: Any, device_type: Any, dtype: Any = None, 
     if isinstance(device_type, str) and _is_cuda(device_type):
         device_type = "cpu"
         if dtype == torch.bfloat16 and kwargs.get("enabled", args[0] if args else True) and devices.count():
-            devices.begin_cuda()  # torch asks the GPU whether it has bfloat16
+            devices.begin_cuda()  # torch queries the GPU for bfloat16 here
         dtype = torch.bfloat16 if dtype in (None, torch.float16) else dtype
     begin(self, device_type, dtype, *args, **kwargs)
 
 
 def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
-    """Return whether autocast is enabled: on the CPU, where a script asks about the GPU."""
+    """Return whether autocast is enabled. If a script asks about the GPU, the answer is that for the CPU."""
     device = args[0] if args else kwargs.get("device_type", "cuda")
     if device == "cuda" and not is_called_by_torch():
         return bool(torch.is_autocast_cpu_enabled())
@@ -42,19 +43,21 @@ def _is_autocast_enabled(ask: Any, *args: Any, **kwargs: Any) -> bool:
 
 
 def _get_dtype(ask: Any, device_type: Any = "cuda") -> Any:
-    """Return the type that autocast uses on the GPU: the CPU's inside a region, where a script asks."""
+    """Return the type that autocast uses on the GPU. Inside a region, a script gets the CPU's type."""
     if _is_cuda(device_type) and torch.is_autocast_cpu_enabled() and not is_called_by_torch():
         return torch.get_autocast_cpu_dtype()
     return ask(device_type) if ask.__name__ == "get_autocast_dtype" else ask()
 
 
 def _decorate(decorate: Any, function: Any = None, *, device_type: str, **words: Any) -> Any:
-    """Decorate a step of a function of autograd's, which then asks for the CPU's regions."""
+    """Decorate the forward or backward step of an autograd function, with the CPU as its device type if it names
+    `cuda`."""
     for name in ("fwd", "bwd"):
         function = words.pop(name, function)
     return decorate(function, device_type="cpu" if _is_cuda(device_type) else device_type, **words)
 
 
 def _begin_scaler(begin: Any, self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
-    """Make a scaler that scales and looks for infinities, but finds none: bfloat16 has float32's range."""
+    """Initialise a scaler on the CPU. It scales and checks for infinities, but finds none: bfloat16 has the range of
+    float32."""
     begin(self, "cpu" if _is_cuda(device) else device, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Tells whose code asks: torch's own code sees the real devices, all other code the virtual ones."""
+"""The caller of torch: torch's own code sees the real devices, all other code the virtual ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _OF_USERS = ("torch.testing", "torch.utils.tensorboard", "torch.random", "torch.
 
 
 def calling_module() -> str:
-    """Return the name of the module whose code called into torch; wrappers, worldsize's and torch's, are passed
-    over."""
+    """Return the name of the module whose code called into torch; "" if there is none. Wrappers of worldsize and torch
+    are skipped."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name: str = frame.f_globals.get("__name__") or ""
@@ -44,11 +44,13 @@ def is_called_by_torch() -> bool:
 
 
 def is_cpu_meant() -> bool:
-    """Return whether the caller that says `cpu` means it. Torch's own code mostly repeats what it has seen of a tensor
-    that is elsewhere; where it moves things for its user, it means it."""
+    """Return whether a device `cpu` given by the caller really means the CPU. Torch's own code mostly repeats the
+    device that it reads from a tensor, which may virtually be on a GPU. Modules of torch that move tensors for their
+    user do mean it."""
     return not is_called_by_torch() or calling_module().startswith(_MEANING_CPU)
 
 
 def is_made_by_torch() -> bool:
-    """Return whether torch's own code makes a tensor, and not a layer or a data loader, which do it for their user."""
+    """Return whether torch's own code creates a tensor for itself. Layers and data loaders create tensors for their
+    user, and do not count."""
     return is_called_by_torch() and not calling_module().startswith(_MAKING_FOR_USERS)

@@ -1,5 +1,5 @@
-"""torch.load: devices in files and in `map_location` are checked as on a machine with GPUs, and everything is loaded to
-the CPU."""
+"""The replacement of torch.load: devices in files and in `map_location` are checked as on a machine with GPUs, and
+everything is loaded to the CPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _keep_storage(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> A
 
 
 def _gpu_index(place: Any) -> Optional[int]:
-    """Return the GPU that a location names, unchecked."""
+    """Return the index of the GPU that a location names, without checking it; None if it names no GPU."""
     if isinstance(place, (str, torch.device)) and str(place).startswith("cuda"):
         return devices.index_of(place)
     return None
@@ -45,7 +45,8 @@ def _check(index: int) -> None:
 
 
 def _make_map_location(map_location: Any) -> Any:
-    """Return a function for torch.load that checks the devices that it is given; what means no GPU is unchanged."""
+    """Return a `map_location` function for torch.load that checks the GPU of each storage and leaves the storage on the
+    CPU. A `map_location` that is neither None nor a dict is returned unchanged."""
     if map_location is not None and not isinstance(map_location, dict):
         return map_location
 

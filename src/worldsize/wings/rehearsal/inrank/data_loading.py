@@ -1,4 +1,4 @@
-"""Data loaders that pin memory: torch sees no GPU, and leaves it; their batches are pinned here."""
+"""The pinned memory of data loaders. Torch sees no GPU, and does not pin batches; this module pins them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The default device of new tensors, where that is a GPU: without an index, whichever is current at the time."""
+"""The default device of new tensors, if that is a GPU. Without an index it is the GPU that is current when the tensor
+is created."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from .torch_module import patch, torch
 
 
 class _DefaultDevice:
-    """What torch.set_default_device was given, where that is a GPU. It is not checked, and begins nothing, until a
-    tensor is made."""
+    """The GPU that was passed to torch.set_default_device; None if that is no GPU. It is not checked, and begins
+    nothing, until a tensor is created."""
 
     device: Any = None
 
@@ -24,13 +25,13 @@ def install() -> None:
 
 
 def default_index() -> Optional[int]:
-    """Return the GPU that new tensors go to; None for the CPU."""
+    """Return the index of the GPU on which new tensors are created; None for the CPU."""
     device = _DefaultDevice.device
     return None if device is None else devices.valid_index(device.index)
 
 
 def _set_default_tensor_type(use: Any, kind: Any) -> None:
-    """Set the default type of tensors, which is the old way to make every new tensor on the GPU."""
+    """Set the default type of tensors. This is the old way to create every new tensor on the GPU."""
     plain = device_moves.plain_type(kind)
     use(plain or kind)
     _DefaultDevice.device = torch.device("cuda") if plain else None

@@ -1,5 +1,6 @@
-"""Tensors of two devices in one operation: the error that a GPU would give. Only where both places are known for sure,
-and only for operations that never take the CPU's tensors beside a GPU's."""
+"""The check for tensors of two devices in one operation, with the error that a GPU would raise. It applies only where
+both places are known for certain, and only to operations that never accept the CPU's tensors together with those of a
+GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def _tensors(args: Any, kwargs: Any) -> Iterator[Any]:
 
 
 def check_same_device(args: Any, kwargs: Any) -> None:
-    """Check the devices of tensors. Numbers (tensors without dimensions) on the CPU go with every device."""
+    """Check that all tensors are on one device. Raise RuntimeError if they are not. Numbers (tensors without
+    dimensions) on the CPU may be combined with any device."""
     first = None
     for tensor in _tensors(args, kwargs):
         mark = mark_of(tensor)

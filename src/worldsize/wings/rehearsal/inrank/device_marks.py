@@ -1,6 +1,6 @@
-"""The mark on a tensor that says where it virtually is: a GPU's index, CPU where that is known, nothing otherwise.
+"""The mark on a tensor that contains its virtual device: a GPU's index, CPU if that is known, nothing otherwise.
 
-An attribute of the Python object: it lives as long as the tensor, and is never written to a file
+The mark is an attribute of the Python object. It exists while the tensor does, and is never written to a file
 (`reduce_without_mark`).
 """
 
@@ -21,11 +21,12 @@ def mark_of(tensor: Any) -> Optional[int]:
 
 
 PLACES: dict[Any, Callable[[Any], Optional[int]]] = {}
-"""By kinds of tensors that need no mark: what tells where one is."""
+"""The functions that compute the place of a tensor, by kinds of tensors that need no mark."""
 
 
 def place_of(tensor: Any) -> Optional[int]:
-    """Return the mark of a tensor, or what stands for it where its kind needs none."""
+    """Return the mark of a tensor; without a mark, the place that PLACES computes for its kind. None if neither is
+    known."""
     mark = mark_of(tensor)
     if mark is None and type(tensor) in PLACES:
         return PLACES[type(tensor)](tensor)
@@ -33,7 +34,7 @@ def place_of(tensor: Any) -> Optional[int]:
 
 
 def put_mark(tensor: Any, mark: Optional[int]) -> Any:
-    """Mark the tensor, unless the mark is None. Return the tensor."""
+    """Set the tensor's mark, unless the mark is None. Return the tensor."""
     if mark is not None:
         tensor.__dict__[_NAME] = mark
     return tensor
@@ -44,7 +45,7 @@ def device_of(mark: int) -> Any:
 
 
 def put_marks(value: Any, mark: int) -> Any:
-    """Mark every tensor inside lists, tuples and mappings, and of modules. Return `value`."""
+    """Set the mark of every tensor inside lists, tuples, mappings and modules. Return `value`."""
     if isinstance(value, torch.Tensor):
         put_mark(value, mark)
     elif isinstance(value, torch.nn.Module):
@@ -69,7 +70,7 @@ def pin(tensor: Any) -> Any:
 
 
 def reduce_without_mark(reduce: Any, tensor: Any, protocol: Any) -> Any:
-    """`__reduce_ex__` that writes the tensor as it would be written without a mark."""
+    """Return the result of `__reduce_ex__` for a tensor as if it had no mark."""
     taken = {name: tensor.__dict__.pop(name) for name in (_NAME, _FLAG) if name in tensor.__dict__}
     try:
         return reduce(tensor, protocol)

@@ -1,5 +1,5 @@
-"""Functions that move a tensor to another device: it stays where it is, is copied as a move would copy it, and
-marked."""
+"""Functions that move a tensor to another device. Its memory stays where it is; the tensor is copied as a move would
+copy it, and gets a mark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .torch_module import torch
 
 
 def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
-    """Return the result of a move of `before` to `mark`: a tensor of its own where the device changed."""
+    """Return the result of moving `before` to the device `mark`, with that mark. If the device changed, the result is
+    always a new tensor. A `mark` of None means that the device did not change."""
     if mark is None:
         return result if result is before or result.is_meta else put_mark(result, mark_of(before))
     was = mark_of(before)
@@ -23,7 +24,7 @@ def _mark_moved(before: Any, result: Any, mark: Optional[int]) -> Any:
 
 
 def _to(func: Any, args: Any, kwargs: Any) -> Any:
-    """Tensor.to with a device, a dtype, another tensor, or several of them."""
+    """Move a tensor as Tensor.to, with a device, a dtype, another tensor, or several of them."""
     tensor, words = args[0], list(args[1:])
     mark: Optional[int] = None
     named = "other" if isinstance(kwargs.get("other"), torch.Tensor) else "device"
@@ -54,7 +55,8 @@ def _cpu(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _type(func: Any, args: Any, kwargs: Any) -> Any:
-    """x.type() names the device in words; x.type("torch.cuda.FloatTensor") moves."""
+    """Return the type's name, which includes the device, as `x.type()`; move the tensor, as
+    `x.type("torch.cuda.FloatTensor")`."""
     tensor, words = args[0], list(args[1:])
     target = words[0] if words else kwargs.get("dtype")
     if target is None:
@@ -66,14 +68,14 @@ def _type(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Optional[str]:
-    """Return the CPU's name for `kind` where that is a type of tensors on a GPU, or the name of one; None for other
+    """Return the CPU's name for `kind`, which is a type of tensors on a GPU or the name of one; None for other
     types."""
     text = kind if isinstance(kind, str) else f"{getattr(kind, '__module__', '')}.{getattr(kind, '__name__', '')}"
     return "torch." + text.rpartition(".")[2] if text.startswith("torch.cuda.") else None
 
 
 def type_name(tensor: Any) -> str:
-    """Return the name of a tensor's type: torch.cuda.FloatTensor or torch.FloatTensor."""
+    """Return the name of a tensor's type, such as torch.cuda.FloatTensor or torch.FloatTensor."""
     with torch._C.DisableTorchFunction():
         name: str = tensor.type()
     mark = mark_of(tensor)
@@ -85,7 +87,7 @@ def _type_as(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _set(func: Any, args: Any, kwargs: Any) -> Any:
-    """`x.data = y`, `x.set_(y)`: x is where y is."""
+    """Call `x.data = y` or `x.set_(y)`, and copy the mark of `y` to `x`."""
     result = func(*args, **kwargs)
     if len(args) > 1 and isinstance(args[1], torch.Tensor):
         put_mark(args[0], mark_of(args[1]))

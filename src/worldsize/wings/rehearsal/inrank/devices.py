@@ -1,4 +1,4 @@
-"""The virtual GPUs of this process: how many it sees, which one is current, what is wrong with an index."""
+"""The virtual GPUs of this process: the visible ones, the current one, and the check of an index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ CUDA_ERROR: Any = getattr(torch, "AcceleratorError", RuntimeError)
 
 
 class _CudaState:
-    """What CUDA keeps per process: whether it has begun, with which devices, and whether its runtime was asked."""
+    """The state of CUDA in this process: `visible` contains its GPUs once CUDA has begun, `asked` records whether its
+    runtime was used, `forked` whether the process was forked after that, `here` the current GPU of each thread."""
 
     visible: Optional[tuple[int, ...]] = None
     asked = False
@@ -32,14 +33,15 @@ def node_gpu_count() -> int:
 
 
 def visible_gpus() -> tuple[int, ...]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, as the node numbers them; fixed once CUDA has begun."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES makes visible, by their numbers on the node. The result does not change
+    once CUDA has begun."""
     known = _CudaState.visible
     return _parse_visible(os.environ.get("CUDA_VISIBLE_DEVICES")) if known is None else known
 
 
 def _parse_visible(text: Optional[str]) -> tuple[int, ...]:
-    """Return the GPUs in CUDA_VISIBLE_DEVICES, as the driver reads it: what follows the first word that is no device is
-    ignored."""
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, which is parsed as the driver does: the first word that is no device and
+    all that follows are ignored, and a repeated device makes none visible."""
     if text is None:
         return tuple(range(node_gpu_count()))
     found: list[int] = []
@@ -58,14 +60,14 @@ def count() -> int:
 
 
 def begin_cuda() -> None:
-    """Begin CUDA, at its first use. Raises RuntimeError as `begin_runtime` does."""
+    """Begin CUDA, at its first use. Raise RuntimeError as `begin_runtime` does."""
     begin_runtime()
     _CudaState.visible = visible_gpus()
 
 
 def begin_runtime() -> None:
-    """Use what torch's C++ alone begins: `torch.cuda.is_initialized` does not tell, and a device mesh still chooses the
-    device. Raises RuntimeError where there is no GPU, or after a fork of a process that has begun CUDA."""
+    """Begin only what torch's C++ code begins: `torch.cuda.is_initialized` stays false, and a device mesh still chooses
+    the device. Raise RuntimeError if there is no GPU, or after a fork of a process that has used CUDA."""
     if _CudaState.forked:
         raise RuntimeError(messages.FORK)
     if not visible_gpus():
@@ -82,8 +84,8 @@ def is_in_bad_fork() -> bool:
 
 
 def ask_runtime() -> None:
-    """Ask the CUDA runtime, which no fork of this process can use afterwards. torch asks NVML in its place where
-    PYTORCH_NVML_BASED_CUDA_CHECK is 1."""
+    """Record a query of the CUDA runtime, which no fork of this process can use afterwards. Nothing is recorded if
+    PYTORCH_NVML_BASED_CUDA_CHECK is 1: then torch queries NVML instead."""
     if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
         _CudaState.asked = True
 
@@ -96,7 +98,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def valid_index(index: Optional[int]) -> int:
-    """Return the device that is meant, the current one for None. Raises what CUDA raises for one that is not there."""
+    """Return the index of a device, that of the current one for None. Begin CUDA. Raise the error of CUDA if there is
+    no such device."""
     begin_cuda()
     return _existing_index(index)
 
@@ -110,19 +113,19 @@ def _existing_index(index: Optional[int]) -> int:
 
 
 def current_index() -> int:
-    """Return the index of the current device: each thread has its own, at first 0."""
+    """Return the index of the current device. Each thread has its own; the initial value is 0."""
     return getattr(_CudaState.here, "index", 0)
 
 
 def make_current(index: int) -> None:
-    """Make a device current; a negative index changes nothing."""
+    """Make a device the current one of this thread. A negative index changes nothing."""
     if index >= 0:
         _CudaState.here.index = valid_index(index)
 
 
 def index_of(device: Any, optional: bool = True) -> int:
-    """Return the index in a `device` argument, as torch.cuda reads it; not checked. Raises ValueError for a device that
-    is no GPU."""
+    """Return the index in a `device` argument, parsed as in torch.cuda, without checking that the device exists. Raise
+    ValueError if it is no GPU."""
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
@@ -137,18 +140,19 @@ def index_of(device: Any, optional: bool = True) -> int:
 
 
 def valid_device(device: Any) -> int:
-    """Return the index that a `device` argument of torch.cuda's means, the current one's for None; checked."""
+    """Return the index in a `device` argument of torch.cuda, that of the current device for None. Begin CUDA, and raise
+    its error if there is no such device."""
     return valid_index(index_of(device))
 
 
 def runtime_device(device: Any) -> int:
-    """Return the index that a `device` argument means; checked, without beginning more of CUDA than its runtime."""
+    """Return the index in a `device` argument, and check it. Only the runtime of CUDA is begun."""
     begin_runtime()
     return _existing_index(index_of(device))
 
 
 def find_index(device: Any) -> Optional[int]:
-    """Return the index that a `device` argument means where that is a GPU, checked; None for another device."""
+    """Return the index in a `device` argument, and check it, if that is a GPU; None for another device."""
     if isinstance(device, (str, torch.device)):
         return valid_device(device) if str(device).startswith("cuda") else None
     return valid_index(device) if isinstance(device, int) and not isinstance(device, bool) else None

@@ -1,5 +1,5 @@
-"""The function mode that every torch function passes: a `cuda` among its arguments becomes the CPU, and its results
-carry the mark of where they virtually are."""
+"""The function mode through which every torch function is called. A device `cuda` among the arguments becomes the CPU,
+and the results carry the mark of their virtual device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class VirtualGpuMode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
 
 
 def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function that may be told on which device its result is to be."""
+    """Call a function that creates tensors or has an argument `device`. Replace a GPU by the CPU, and mark the
+    result."""
     device = kwargs.get("device")
     if device is None:
         index = default_device.default_index() if func in _FACTORIES else None
@@ -69,8 +70,8 @@ def _call_with_device(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _with_own_storage(func: Any, result: Any, args: Any, index: int) -> Any:
-    """Return the result of as_tensor or asarray, which share their argument's storage unless it moves to another
-    device: then a copy."""
+    """Return the result of as_tensor or asarray. They share their argument's storage unless they move it to another
+    device: in that case return a copy."""
     if func not in _SHARE_STORAGE or not args or (result is args[0] and mark_of(result) == index):
         return result
     return result.clone()
@@ -84,8 +85,8 @@ def _put_marks(result: Any, mark: int) -> Any:
 
 
 def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
-    """Mark the result: what comes from tensors on a GPU is there, too; what comes from tensors on the CPU alone is on
-    the CPU."""
+    """Mark the result. The result of tensors on a GPU is on that GPU; the result of tensors that are all on the CPU is
+    on the CPU."""
     mark = _mark_among(args)
     if (mark is None or mark == CPU) and kwargs:
         further = _mark_among(kwargs.values())
@@ -98,8 +99,8 @@ def _carry_mark(result: Any, args: Any, kwargs: Any) -> None:
 
 
 def _mark_among(values: Any) -> Optional[int]:
-    """Return the mark for results of these values: a GPU wins over the CPU; beside a tensor of unknown place, one on
-    the CPU proves nothing."""
+    """Return the mark for results of these values. A GPU takes precedence over the CPU. None if there is no tensor, or
+    if there is none on a GPU and the place of one is unknown."""
     found: Optional[int] = None
     unknown = False
     for value in values:

@@ -1,4 +1,4 @@
-"""Installs all parts of a rehearsal in torch, each after those that it needs."""
+"""The installation of all parts of a rehearsal in torch, each after the parts that it needs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _patch_tensors() -> None:
     for kind in (torch.Tensor, torch.nn.Parameter):
         patch(kind, "__reduce_ex__", device_marks.reduce_without_mark)
     patch(torch.nn.Parameter, "__new__", _make_parameter)
-    # Intercepted as a whole, it would run hooks and custom backward functions outside the mode.
+    # If the mode intercepted backward as a whole, hooks and custom backward functions would run outside it.
     torch.autograd.has_torch_function = lambda *_: False
     patch(torch.Tensor, "backward", _backward)
     torch.Tensor.record_stream = lambda self, stream: None
@@ -73,8 +73,9 @@ def _from_numpy(make: Any, array: Any) -> Any:
 
 
 def _move_module(move: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Move a module. `module.to(1)` means a GPU, which torch itself knows only where it has one. A keyword `device` is
-    read by a function that makes nothing on it, and that the mode takes for one that does."""
+    """Move a module. `module.to(1)` means a GPU, which torch itself recognises only if there is one. A keyword `device`
+    is passed on by position: the function mode would otherwise mistake the function that parses it for one that creates
+    a tensor on that device."""
     if not args and kwargs.get("device") is not None:
         args = (kwargs.pop("device"),)
     if args and isinstance(args[0], int) and not isinstance(args[0], bool):
@@ -91,7 +92,7 @@ def _patch_backends() -> None:
 
 
 def _patch_without_effect() -> None:
-    """Turn off what would only cost time, and warnings that a CPU gives about a request for a GPU."""
+    """Turn off features that would only cost time, and warnings that torch gives on a CPU about a request for a GPU."""
     torch.compile = _leave_uncompiled
     torch.nn.Module.compile = lambda self, *args, **kwargs: None
     for start in ("'pin_memory' argument is set as true but no acc", "DTensor random operators may not have complete"):
@@ -104,7 +105,7 @@ def _patch_without_effect() -> None:
 
 
 def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
-    """Return the model uncompiled; a module becomes its own original."""
+    """Return the model uncompiled. A module becomes its own `_orig_mod`."""
     if isinstance(model, torch.nn.Module):
         model.__dict__["_orig_mod"] = model
     return model if model is not None else lambda function: function
@@ -112,7 +113,7 @@ def _leave_uncompiled(model: Any = None, **kwargs: Any) -> Any:
 
 @contextmanager
 def _choose_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Ignore a choice of a GPU's kernels for attention: a CPU has fewer, and would find none."""
+    """Ignore a choice among a GPU's kernels for attention: a CPU has fewer, and torch would find none."""
     yield
 
 

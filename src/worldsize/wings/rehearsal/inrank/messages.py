@@ -1,4 +1,5 @@
-"""What the real thing says: one table, so that a machine with a GPU can compare (scripts/compare_virtual_gpu.py).
+"""The error messages of torch, CUDA and NCCL in one table, so that a machine with a GPU can compare them
+(scripts/compare_virtual_gpu.py).
 
 Sources: c10/cuda/CUDAMiscFunctions.cpp and CUDAException.cpp (ORDINAL), CUDAFunctions.cpp (NO_GPUS),
 torch/cuda/__init__.py (FORK, DEVICE_ID), torch/cuda/_utils.py (EXPECTED_CUDA), torch/csrc/utils/tensor_numpy.cpp
@@ -80,7 +81,7 @@ DUPLICATE = (
 EVENT_TIMING = "Both events must be created with argument 'enable_timing=True'."
 EVENT_RECORDED = "Both events must be recorded before calculating elapsed time."
 
-# What only a rehearsal says.
+# Messages that exist only in a rehearsal.
 REFUSED = "worldsize rehearsal: %s cannot be rehearsed on virtual GPUs (docs/rehearsal.md)"
 WORLD = (
     "worldsize rehearsal: the script asks for a world of %d processes, and the run has %d: on a cluster this waits "

@@ -1,7 +1,7 @@
-"""nvidia-smi of a rehearsal: a program that answers for the virtual GPUs. Imports nothing of worldsize's.
+"""The nvidia-smi of a rehearsal: a program that answers for the virtual GPUs. Imports no module of worldsize.
 
 The table, -L, --query-gpu=… --format=csv[,noheader][,nounits], --query-compute-apps, -i, --help-query-gpu. Like the
-real program, it shows the node's GPUs whatever CUDA_VISIBLE_DEVICES says.
+real program, it shows all GPUs of the node, independent of CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ FIELDS: Dict[str, Tuple[str, Callable[[int], object]]] = {
     "clocks.mem": ("MHz", lambda index: 1593),
     "clocks.max.sm": ("MHz", lambda index: 1410),
 }
-"""The fields that can be asked for: the unit, and the value for a GPU."""
+"""The fields that can be queried: the unit, and a function that returns the value for a GPU."""
 
 
 class Mistake(Exception):
-    """A mistake in the options: what the program prints before it exits with 2."""
+    """An error in the options. Its text is printed before the program exits with 2."""
 
 
 def _count() -> int:

@@ -1,4 +1,4 @@
-"""What scripts see of a tensor's device. Torch's own code sees the CPU, and works with it."""
+"""The device of a tensor as scripts see it. Torch's own code sees the CPU, and works with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .torch_module import torch
 
 
 def _visible_gpu(tensor: Any) -> Optional[int]:
-    """Return the GPU that the caller is to see; None for the real device."""
+    """Return the index of the GPU on which the caller sees the tensor; None if the caller sees the real device."""
     mark = place_of(tensor)
     return None if mark is None or mark == CPU or is_called_by_torch() else mark
 

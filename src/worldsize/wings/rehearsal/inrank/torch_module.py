@@ -1,6 +1,8 @@
-"""The torch module that a rehearsal changes: its functions and methods are replaced by ones that get the original.
+"""The torch module that a rehearsal changes. Its functions and methods are replaced by wrappers that receive the
+original.
 
-torch is not imported here: it is there already, and its types are of no use.
+torch is not imported here: it is imported already. Its types are declared as Any, since type information on it is not
+needed.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ _MARK = "_worldsize_virtual"
 
 
 def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> None:
-    """Put `wrapper(original, …)` in the place of `owner.name`, and of the same name of `others` that have it. Nothing
-    happens where there is no such name, or it is replaced already."""
+    """Replace `owner.name` by `wrapper(original, …)`, and the same name in each of `others` that has it. Do nothing if
+    there is no such name, or it is already replaced."""
     original = getattr(owner, name, None)
     if original is None or hasattr(original, _MARK):
         return
@@ -34,5 +36,5 @@ def patch(owner: Any, name: str, wrapper: Callable[..., Any], *others: Any) -> N
 
 
 def arguments_of(function: Any, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given arguments by their names. Raises TypeError as the function would."""
+    """Return the given arguments by their names. Raise TypeError if the function does not accept them."""
     return dict(inspect.signature(function).bind(*args, **kwargs).arguments)

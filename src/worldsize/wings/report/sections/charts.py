@@ -1,4 +1,4 @@
-"""Charts of a page; without matplotlib, one sentence in their place."""
+"""The charts of a page. Without matplotlib, one sentence replaces them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _OPEN = 6
 
 
 def draw_charts(pictures: Any, charts: Sequence[Any]) -> list[Child]:
-    """Return the charts, of many all but the first folded; the sentence that says what is missing."""
+    """Return the charts; those after the first few are folded. If a package is missing, return a sentence that names
+    it."""
     if not charts:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Why the run failed; what speaks against its success; what its nodes said of themselves."""
+"""The sections about a run's failure, and about the warnings and notices of the run and its nodes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def failure(facts: RunFacts) -> list[Child]:
 
 
 def failure_lines(run: Run, status: Status) -> list[str]:
-    """Return the failure screen; where a log of it cannot be read, the status's own message, and why."""
+    """Return the failure screen. If one of its files cannot be read, return the status's own message and the reason."""
     try:
         return run_failure_lines(run, status)
     except (WorldsizeError, OSError, *PARSE_ERRORS) as error:
-        # Files of the run may be damaged: its status stands.
+        # Files of the run may be damaged: its status is still valid.
         return [*lines_of(status.message), "", f"More cannot be read: {error!s:.300}"]
 
 
 def notices(facts: RunFacts) -> list[Child]:
-    """Warnings and notices, one line each."""
+    """Render the warnings and notices, one line each."""
     warnings = ["warning: " + facts.mask(" ".join(lines_of(each.text))) for each in facts.status.warnings]
     events = [event for node in facts.nodes for event in node.events if event.get("event") == "notice"]
     said = notice_lines(list(dict.fromkeys(facts.mask(value_text(event.get("text"))) for event in events)))

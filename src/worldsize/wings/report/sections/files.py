@@ -1,4 +1,4 @@
-"""The files of the run directory, with their sizes: names alone, nothing of what they hold."""
+"""The files of the run directory: only their names and sizes, not their contents."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from worldsize.wings.report.text import shorten
 _ROWS = 500
 _ENTRIES = 50_000
 _SUMMED = frozenset(("code", "inrank", "mlruns"))
-"""Of these directories only the sum is shown."""
+"""Directories of which only the total is shown."""
 
 
 class Entry(NamedTuple):
-    """A file below the run directory, by its path there. `kind` is "" for a regular file."""
+    """A file below the run directory. `path` is relative to it. `kind` is "" for a regular file."""
 
     path: str
     size: int
@@ -40,8 +40,8 @@ def files(facts: RunFacts) -> list[Child]:
 
 
 def list_files(root: str) -> tuple[list[Entry], bool]:
-    """Return the files below `root` by their paths, some directories as one entry, and whether there are more than were
-    looked at."""
+    """Return the files below `root`, sorted by path, with some directories as one entry; and whether there are more
+    files than were examined."""
     found: list[Entry] = []
     sums: dict[str, list[int]] = {}
     for number, (path, entry) in enumerate(_walk(root)):
@@ -63,7 +63,7 @@ def _sum_entries(sums: dict[str, list[int]]) -> list[Entry]:
 
 
 def _walk(root: str) -> Iterator[tuple[str, Entry]]:
-    """Yield every file below `root`; no link is followed."""
+    """Yield every file below `root`, without following links."""
     waiting = [""]
     while waiting:
         directory = waiting.pop()
@@ -76,7 +76,7 @@ def _walk(root: str) -> Iterator[tuple[str, Entry]]:
                     else:
                         yield path, _entry(path, each)
         except OSError:
-            continue  # what cannot be listed is left out
+            continue  # a directory that cannot be listed is left out
 
 
 def _entry(path: str, found: os.DirEntry[str]) -> Entry:

@@ -1,4 +1,5 @@
-"""The run in short: its state, its size, its times, who started it, with which words; how well it used what it held."""
+"""The summary of a run: its state, size and times, the user who started it, the command line, and how efficiently it
+used its resources."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _CLASSES = {RunState.SUCCEEDED: "good", RunState.FAILED: "bad", RunState.LOST: "
 
 
 def state_element(pictures: Child, state: str) -> Child:
-    """Return a state's name; its class says whether it is good."""
+    """Return an element with the state's name. Its class shows whether the state is good."""
     return pictures.element("strong", state, class_=_CLASSES.get(state, "muted"))
 
 
@@ -73,7 +74,7 @@ def _typed_text(facts: RunFacts) -> str:
 
 
 def efficiency(facts: RunFacts) -> list[Child]:
-    """What the run made of what it held, and what the compute counts."""
+    """Render how efficiently the run used its resources, and the usage that the compute has recorded."""
     lines = list(facts.metrics.efficiency_lines(facts.run, facts.status)) if facts.metrics else []
     used = _usage_text(facts)
     lines += ["used " + used] if used else []
@@ -84,4 +85,4 @@ def _usage_text(facts: RunFacts) -> str:
     try:
         return usage_text(facts.run.usage([facts.status]))
     except WorldsizeError:
-        return ""  # a compute that is away counts nothing
+        return ""  # a compute that cannot be reached reports no usage

@@ -1,4 +1,5 @@
-"""What was asked for: the job as resolved, the plan in short, the environment, what the compute was given."""
+"""The sections about the request: the resolved job, a short form of the plan, the environment, and what was submitted
+to the compute."""
 
 from __future__ import annotations
 
@@ -31,16 +32,16 @@ _KNOWN = re.compile(
     r"|ACCELERATE|DS|DEEPSPEED|MEGATRON|HOROVOD|WANDB|MLFLOW|WORLDSIZE|SLURM|SBATCH|SRUN|CCP|AZUREML|CONDA|MALLOC)_\w+"
     r"|PATH|LD_LIBRARY_PATH|LD_PRELOAD|PYTHON\w+|VIRTUAL_ENV|LOADEDMODULES|LANG|LC_ALL|TZ|TMPDIR"
 )
-"""Names of variables that change how a job runs. What else a person's shell has set is nobody's business."""
+"""Names of environment variables that change how a job runs. All other variables of a user's shell are private."""
 
 
 def job(facts: RunFacts) -> list[Child]:
-    """Return the job file, as it was resolved."""
+    """Render the job file, as it was resolved."""
     return _document(facts, facts.paths.job)
 
 
 def submission(facts: RunFacts) -> list[Child]:
-    """What the compute was given; of an element, what its array was."""
+    """Render what was submitted to the compute. For an element, that is the submission of its array."""
     place = array_of(facts.paths)
     return _document(facts, RunPaths(place[0]).submission if place else facts.paths.submission)
 
@@ -58,7 +59,7 @@ def _pre(facts: RunFacts, text: str) -> Child:
 
 
 def plan(facts: RunFacts) -> list[Child]:
-    """What each node was told to start."""
+    """Render what each node was instructed to start."""
     if facts.plan is None:
         return []
     found = [facts.pictures.key_values([pair for pair in _plan_pairs(facts, facts.plan) if pair[1]])]
@@ -81,13 +82,14 @@ def _plan_pairs(facts: RunFacts, found: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _counts_text(counts: Iterable[int]) -> str:
-    """ "2", or "4, 4, 2" where nodes differ; the first of them."""
+    """Return the counts as text: "2", or "4, 4, 2" if nodes differ. At most 32 are listed."""
     found = list(counts)
     return str(found[0]) if len(set(found)) == 1 else ", ".join(map(str, found[:32]))
 
 
 def environment(facts: RunFacts) -> list[Child]:
-    """Versions, packages, the code's commit, and the variables of whoever started the run."""
+    """Render the versions, the packages, the code's commit, and the environment variables of the user who submitted the
+    run."""
     record = facts.record
     told = record.get("python")
     python = told if isinstance(told, dict) else {}
@@ -108,7 +110,8 @@ def environment(facts: RunFacts) -> list[Child]:
 
 
 def _submitters_variables(facts: RunFacts) -> list[Child]:
-    """Those that libraries of training and systems of clusters read; the others are whoever submitted's own matter."""
+    """Render the environment variables of the user who submitted the run that training libraries and cluster systems
+    read. Other variables are private, and only their number is shown, unless `every_variable` is set."""
     told = facts.record.get("environment")
     everything = told if isinstance(told, dict) else {}
     shown = {name: value for name, value in everything.items() if facts.every_variable or _KNOWN.fullmatch(str(name))}
@@ -126,13 +129,13 @@ def _versions(packages: Any) -> list[list[str]]:
 
 
 def _built(rows: Any) -> list[list[str]]:
-    """Return the packages of a built environment, by its lock."""
+    """Return the packages of a built environment, from its lock."""
     found = rows if isinstance(rows, list) else []
     return [[value_text(row.get("name")), value_text(row.get("version"))] for row in found if isinstance(row, dict)]
 
 
 def _variables(facts: RunFacts, title: str, variables: dict[str, Any]) -> list[Child]:
-    """Return a folded table; values are masked by their names too."""
+    """Render a folded table of variables. Values are masked by their names too."""
     if not variables:
         return []
     show = partial(_variable, facts)

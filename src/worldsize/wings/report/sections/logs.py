@@ -1,4 +1,4 @@
-"""The end of each rank's log, and of what launchers, setup and agents said. Ranks that failed come first."""
+"""The last lines of each rank's log, and of the logs of launchers, setup and agents. Ranks that failed come first."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.text import shorten
 
 _RANKS = 512
-"""The most ranks whose logs are shown."""
+"""The largest number of ranks whose logs are shown."""
 
 _TOTAL = 8 << 20
 _ONE = 1 << 20
-"""The most bytes of all logs together, and of one."""
+"""The largest sizes in bytes of all logs together, and of one log."""
 
 _OTHERS = 32
-"""The most files beside those of ranks."""
+"""The largest number of logs that are not those of ranks."""
 
 _LINE = 4000
-"""Characters of a line."""
+"""The largest number of characters of a line."""
 
 _OPEN = 4
-"""So many logs of ranks that failed are unfolded."""
+"""The number of logs of failed ranks that are unfolded."""
 
 
 class LogEnd(NamedTuple):
-    """The last lines of a log. `left`: bytes before them."""
+    """The last lines of a log. `left` is the number of bytes before them."""
 
     text: str
     left: int
 
 
 def log_id(rank: int) -> str:
-    """Return the name of a rank's log in the page."""
+    """Return the element id of a rank's log in the page."""
     return f"log-{rank}"
 
 
@@ -75,8 +75,8 @@ def _log(facts: RunFacts, name: str, path: str, most: int, anchor: str, opened: 
 
 
 def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
-    """Return the last `log_lines` lines out of at most the last `most` bytes, without colours and what was overwritten,
-    with secrets masked. Raises StorageError."""
+    """Return the last `log_lines` lines, out of at most the last `most` bytes, without colours and overwritten text,
+    and with secrets masked. Raise StorageError."""
     start = _whole_line(path, tail_offset(path, facts.log_lines, most))
     block = read_at(path, start, file_size(path) - start)[-most:]
     lines = split_lines(block.removesuffix(b"\n"))[-facts.log_lines :] if block and facts.log_lines else []
@@ -85,8 +85,8 @@ def log_end(facts: RunFacts, path: str, most: int) -> LogEnd:
 
 
 def _whole_line(path: str, start: int) -> int:
-    """Where the first whole line from `start` on begins: a secret that is cut does not look like one. The file's end
-    where there is none."""
+    """Return the offset of the first whole line at or after `start`, since a truncated secret would not be recognised.
+    If there is none, return the file's size."""
     if start == 0 or read_at(path, start - 1, 1) == b"\n":
         return start
     found = read_at(path, start, _ONE).find(b"\n")
@@ -94,7 +94,7 @@ def _whole_line(path: str, start: int) -> int:
 
 
 def _other_logs(facts: RunFacts) -> list[str]:
-    """Files of setup, of the batch script, of launchers and agents that hold something."""
+    """Return the paths of the logs of setup, the batch script, launchers and agents that are not empty."""
     paths = [
         *(os.path.join(facts.paths.root, name) for name in _names(facts.paths.root) if name.startswith("batch")),
         *(os.path.join(facts.paths.logs_dir, name) for name in _names(facts.paths.logs_dir)),
@@ -107,4 +107,4 @@ def _names(directory: str) -> list[str]:
     try:
         return sorted(os.listdir(directory))
     except OSError:
-        return []  # of a run that has not started
+        return []  # the run has not started

@@ -1,4 +1,4 @@
-"""What the nodes are made of, and what their ranks find installed: one table each for all nodes."""
+"""The hardware of the nodes, and the software that their ranks find installed: one table each for all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the nodes' ranks used while they ran: CPU cores, memory, network, GPUs, as the agents sampled it."""
+"""The resources that the nodes' ranks used while they ran: CPU cores, memory, network, GPUs, as sampled by the
+agents."""
 
 from __future__ import annotations
 
@@ -12,20 +13,21 @@ from worldsize.wings.report.facts import Child, RunFacts
 from worldsize.wings.report.sections.charts import draw_charts
 
 _NODES = 16
-"""The most nodes with a line each; of more, their lowest, median and highest values are drawn."""
+"""The largest number of nodes that have a line each. For more nodes, their lowest, median and highest values are
+drawn."""
 
 _READ = 1024
 _FEW = 3
-"""Fewer samples make no line: a value is of a sample and the one before it."""
+"""The smallest number of samples for a line: each value is computed from a sample and the one before it."""
 
 _PLACES = 200
-"""Points of such lines."""
+"""The number of points of the lines for the lowest, median and highest values."""
 
 _GIB, _MIB = 1 << 30, 1 << 20
 
 
 class Curve(NamedTuple):
-    """Values over the time, in Unix seconds, of one node."""
+    """The values of one node over time, in Unix seconds."""
 
     node: int
     times: list[float]
@@ -33,7 +35,7 @@ class Curve(NamedTuple):
 
 
 Value = Callable[[Any, Any], "float | None"]
-"""Of a sample and the one before it."""
+"""A function that computes a value from a sample and the one before it; None if that is unknown."""
 
 
 def node_use(facts: RunFacts) -> list[Child]:
@@ -70,7 +72,7 @@ def _node_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, li
 
 
 def _spread_lines(curves: Sequence[Curve], start: float) -> Iterator[tuple[str, list[float], list[float]]]:
-    """Yield the lowest, the median and the highest of all nodes' values, over equal parts of the time."""
+    """Yield the lowest, the median and the highest of all nodes' values, over equal intervals of the time."""
     width = max(max(curve.times[-1] for curve in curves) - start, 1e-3) / _PLACES
     places: dict[int, list[float]] = {}
     for curve in curves:
@@ -89,7 +91,8 @@ def _rate(later: float | None, earlier: float | None, seconds: float) -> float |
 
 
 def _cores(now: Any, before: Any) -> float | None:
-    """CPUs that the ranks kept busy; those that ended meanwhile count no more."""
+    """Compute the number of CPU cores that the ranks kept busy between two samples. Ranks that ended between them are
+    not counted."""
     earlier = {each.rank: each.cpu for each in before.ranks}
     spent = sum(max(0.0, each.cpu - earlier.get(each.rank, each.cpu)) for each in now.ranks)
     return _rate(spent, 0.0, now.time - before.time)

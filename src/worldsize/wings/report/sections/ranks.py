@@ -1,4 +1,4 @@
-"""The ranks: where each ran, and how it ended; what a check found on their nodes."""
+"""The ranks: the node of each rank and how it ended, and what a check found on the nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from worldsize.wings.report.sections.logs import log_id, shown_ranks
 from worldsize.wings.report.text import code_text, filled_columns, shorten, value_text
 
 _SHOWN = 256
-"""Of a run with more ranks, those that failed are shown, and the others folded."""
+"""The largest number of ranks of a run that are all shown. In a larger run, the failed ranks are shown, and the others
+are folded."""
 
 _MOST = 4096
 _ERROR = 300
@@ -58,18 +59,19 @@ def _table(facts: RunFacts, rows: Sequence[tuple[Node, RankPlan]]) -> Child:
 
 
 def _started(node: Node) -> Mapping[str, Any]:
-    """Return the event that holds the ranks' processes; {} before."""
+    """Return the event that contains the process ids of the node's ranks; {} if they have not started."""
     return next((event for event in node.events if event.get("event") == "ranks_started"), {})
 
 
 def _place(started: Mapping[str, Any], rank: int) -> list[str]:
-    """Return the process of a rank, and its CPUs where it was bound."""
+    """Return the process id of a rank, and its CPUs if it was bound."""
     found = (started.get(name) for name in ("pids", "cpus"))
     return [value_text(each.get(str(rank)), 80) if isinstance(each, dict) else "" for each in found]
 
 
 def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
-    """Return how long after the run was submitted a rank started, how long it ran, and its exit code."""
+    """Return the time between the run's submission and the rank's start, the time that the rank ran, and its exit
+    code."""
     if found is None:
         return ["", "", "not started" if over else ""]
     stopped = ", asked to end" if found.stopped else ""
@@ -78,7 +80,7 @@ def _end(found: RankExit | None, submitted: float, over: bool) -> list[str]:
 
 
 def _error(facts: RunFacts, rank: int) -> str:
-    """Return the exception that a rank left, in one line."""
+    """Return the exception that a rank has recorded, in one line; "" if there is none."""
     error = read_error(facts.paths, rank)
     if error is None:
         return ""
@@ -90,7 +92,7 @@ def _log_link(facts: RunFacts, rank: int) -> Child:
 
 
 def checks(facts: RunFacts) -> list[Child]:
-    """What a check of the nodes found before the ranks: what is not good first, the rest folded."""
+    """Render what a check of the nodes found before the ranks started: the problems first, the rest folded."""
     rows = _check_rows(facts)
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""What took how long: waiting, starting, running, of the run's attempts, its nodes and its ranks."""
+"""The timeline: how long the run's attempts, its nodes and its ranks waited, started and ran."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from worldsize.wings.report.facts import Child, Node, RunFacts
 from worldsize.wings.report.text import time_text
 
 _RANKS = 32
-"""Of a run with more ranks, rows stand for nodes, and for the ranks that failed."""
+"""The largest number of ranks with a row each. In a larger run, only the ranks that failed have rows."""
 
 _NODES = 32
-"""The rows of more nodes are folded."""
+"""The number of nodes above which the nodes' rows are folded."""
 
 _ATTEMPTS = 32
 
@@ -26,7 +26,7 @@ WAITING, STARTING, RUNNING, STOPPING = "waiting", "starting", "running", "stoppi
 
 
 class Moments(NamedTuple):
-    """Times in Unix seconds; None where something has not happened, or is not known."""
+    """Times in Unix seconds; None if an event has not occurred, or its time is unknown."""
 
     submitted: float | None
     begun: float | None
@@ -78,7 +78,8 @@ def _times(node: Node, kind: str) -> list[float]:
 
 
 def _first_value_time(facts: RunFacts) -> float | None:
-    """When the run's scripts logged a value first, in the latest attempt."""
+    """Return the time at which the run's scripts logged the first value of the latest attempt; None if they have
+    not."""
     points = (point for each in facts.series for point in each.points if point.attempt == facts.paths.attempt)
     return min((point.time for point in points), default=None)
 
@@ -102,7 +103,7 @@ def _moment_text(time: float, since: float | None) -> str:
 
 
 def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
-    """Yield the run's waiting for nodes, start and running, as far as it has come."""
+    """Yield the spans of the run's phases that have begun: waiting for nodes, starting, running, stopping."""
     end = found.ended or now
     moments = [(WAITING, found.submitted), (STARTING, found.begun), (RUNNING, found.ranks_started)]
     known = [(kind, time) for kind, time in [*moments, (STOPPING, found.stopping)] if time is not None]
@@ -111,7 +112,7 @@ def _phases(pictures: Any, found: Moments, now: float) -> Iterator[Any]:
 
 
 def _attempt_rows(facts: RunFacts) -> list[Any]:
-    """Return the attempts before the latest one."""
+    """Return the rows of the attempts before the latest one."""
     rows = []
     for number in range(max(0, facts.paths.attempt - _ATTEMPTS), facts.paths.attempt):
         paths = RunPaths(facts.paths.root, number)
@@ -124,13 +125,13 @@ def _attempt_rows(facts: RunFacts) -> list[Any]:
 
 
 def _attempt_status(paths: RunPaths) -> Status | None:
-    """How an attempt ended that was put back into the queue."""
+    """Return the final status of an attempt after which the run was requeued; None if it cannot be read."""
     earlier = RunPaths(paths.root, paths.attempt)
     earlier.result = paths.attempt_dir + "/result.json"
     try:
         return read_result(earlier)
     except (OSError, *PARSE_ERRORS):
-        return None  # a damaged file of an attempt that is over tells nothing
+        return None  # a damaged file of an earlier attempt contains nothing to show
 
 
 def _node_rows(facts: RunFacts, found: Moments) -> list[Any]:

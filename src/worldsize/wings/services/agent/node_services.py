@@ -1,7 +1,9 @@
-"""Services of a job beside its first rank: TensorBoard and JupyterLab, which listen on the node's own loopback.
+"""Services of a job next to its first rank: TensorBoard and JupyterLab, which listen on the node's own loopback.
 
-TensorBoard asks nobody who they are, and JupyterLab executes what its users say: so neither listens where another
-machine reaches it, and JupyterLab wants a token, which lies in the run directory. A service never fails a run.
+TensorBoard does not authenticate its users, and JupyterLab executes their code. Therefore neither listens on an address
+that other machines can reach, and JupyterLab requires a token, which is in the run directory. A service never fails a
+run.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -29,7 +31,8 @@ _TOKEN = "JUPYTER_TOKEN"
 
 
 class _Kind(NamedTuple):
-    """title, the module that Python executes, and the package to install where it is missing."""
+    """A kind of service: its title, the module that Python executes, and the package to install if the module is
+    missing."""
 
     title: str
     module: str
@@ -53,13 +56,13 @@ class _Pending(NamedTuple):
 
 
 class Services:
-    """The services of a run, on its first node. Starting one raises nothing."""
+    """The services of a run, on its first node. An error at the start of a service becomes a notice."""
 
     def __init__(
         self, plan: Plan, paths: RunPaths, environment: Mapping[str, str], local: bool, tell: Callable[[str], None]
     ) -> None:
-        """Start them. `environment`: that of a rank; `local`: whoever reads the notices is on this machine; `tell`:
-        called with each notice."""
+        """Start the services. `environment` contains the variables of a rank, `local` is true if the notices are read
+        on this machine, and `tell` is called with each notice."""
         self._plan, self._paths, self._local, self._tell = plan, paths, local, tell
         self._environment = {name: value for name, value in environment.items() if name not in _OF_A_RANK}
         self._pending: list[_Pending] = []
@@ -71,11 +74,11 @@ class Services:
                 self._start(number, name, service)
 
     def deadline(self) -> float | None:
-        """When to look again whether they listen; None once all do, or have ended."""
+        """Return the time of the next check whether the services listen; None once all listen or have ended."""
         return self._next if self._pending else None
 
     def tick(self, now: float) -> None:
-        """Tell of those that listen by now, and of those that have ended instead."""
+        """Send a notice about each service that has begun to listen since the last check, or has ended instead."""
         if now < self._next:
             return
         self._next = now + _TRY_EVERY
@@ -90,7 +93,7 @@ class Services:
         self._pending = waiting
 
     def finish(self) -> None:
-        """End them."""
+        """Stop the services."""
         self._pending = []
         for pid in self._pids:
             if processes.is_helper(pid):
@@ -111,7 +114,7 @@ class Services:
                 environment = {**environment, _TOKEN: secret}
             argv = service_argv(self._plan.python, service, port, self._paths.code)
             pid = processes.spawn_helper(processes.find_program(argv[0], environment), argv, environment, log)
-        except Exception as error:  # noqa: BLE001  # no program, no port, no room on the disk: the run goes on
+        except Exception as error:  # noqa: BLE001  # no program, no port, a full disk: the run continues
             self._tell(f"{kind.title} (services.{name}) cannot be started: {error}")
             return
         self._pids.append(pid)
@@ -136,8 +139,8 @@ class Services:
 
 
 def service_argv(python: str, service: Mapping[str, Any], port: int, code: str) -> tuple[str, ...]:
-    """Return the command line of a service that listens on the loopback alone. `log_dir` is relative to the ranks'
-    working directory, in which `outputs` lies."""
+    """Return the command line of a service that listens only on the loopback. `log_dir` is relative to the ranks'
+    working directory, which contains `outputs`."""
     run = (python, "-m", KINDS[service["type"]].module)
     if service["type"] == "tensor_board":
         logs = os.path.join(code, str(service.get("log_dir") or _LOG_DIR))

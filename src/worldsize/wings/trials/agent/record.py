@@ -1,5 +1,6 @@
-"""What trials leave in their array's directory, which all nodes share: a record each, and made of these the table
-of all and the best configuration. The last trial to end sees all records; two that write at once do no harm."""
+"""The files that trials write to their array's directory, which all nodes share: a record for each trial, and, computed
+from the records, the table of all trials and the best configuration. The last trial to end sees all records; two trials
+that write at the same time do no harm."""
 
 from __future__ import annotations
 
@@ -37,26 +38,28 @@ def record_file(root: str) -> str:
 
 
 def output_names(search: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of what a search writes into the outputs of its array: the table, the best configuration."""
+    """Return the names of the files that a search writes into the outputs of its array: the table, and the best
+    configuration."""
     return TABLE, os.path.basename(search["config"])
 
 
 def trial_record(
     state: str, value: float | None, why: str, started: float | None, ended: float | None
 ) -> dict[str, Any]:
-    """Return the fields of a `TrialResult` without those that its array knows, number and settings."""
+    """Return the fields of a `TrialResult` except those that its array contains: number and settings."""
     at = ended or 0.0
     return {"state": state, "value": value, "seconds": at - (started or at), "why": why, "ended": at}
 
 
 def read_results(root: str, array: Array) -> List[TrialResult]:
-    """Return the results of all trials of the array in `root` that have ended, in their order."""
+    """Return the results of all ended trials of the array in `root`, in their order."""
     found = (_read_result(element_root(root, k), k + 1, settings) for k, settings in enumerate(array.values))
     return [each for each in found if each is not None]
 
 
 def _read_result(root: str, number: int, settings: Mapping[str, Any]) -> TrialResult | None:
-    """What the trial's agent has recorded; where that was lost, how its run has ended."""
+    """Return the result that the trial's agent has recorded; if the record is lost, a result from the run's own final
+    status. None if the trial has not ended, or its record is damaged."""
     try:
         told = read_object(record_file(root)) or _lost_record(read_object(RunPaths(root).result))
         own = {"number": number, "settings": settings}
@@ -74,8 +77,8 @@ def _lost_record(ended: Any) -> dict[str, Any]:
 
 
 def write_outputs(root: str, array: Array) -> None:
-    """Writes the table of all trials that have ended, and the best configuration, of the array in `root`: anew as long
-    as there is more to tell than what was written. Raises OSError."""
+    """Write the table of all ended trials, and the best configuration, of the array in `root`. Repeat this until no
+    further trial has ended meanwhile. Raise OSError."""
     written = None
     while written != (found := read_results(root, array)):
         _write_outputs(RunPaths(root), found, array.search or {})
@@ -85,14 +88,14 @@ def write_outputs(root: str, array: Array) -> None:
 def _write_outputs(paths: RunPaths, results: List[TrialResult], search: Mapping[str, Any]) -> None:
     table, name = output_names(search)
     text = results_csv(results, search["metric"])
-    write_bytes(os.path.join(paths.outputs, table), text.encode("utf-8", "backslashreplace"))  # "why" may hold anything
+    write_bytes(os.path.join(paths.outputs, table), text.encode("utf-8", "backslashreplace"))  # "why" may be any text
     best = best_result(results, search["goal"])
     if best is not None:
         write_bytes(os.path.join(paths.outputs, name), _configuration(paths, search["config"], best.settings, {}))
 
 
 def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, Any]) -> None:
-    """Writes the trial's own, in place of the name that its code has of the array's. Raises OSError."""
+    """Write the trial's own configuration, in place of the array's configuration in the trial's code. Raise OSError."""
     name = search["config"]
     data = _configuration(array, name, search["settings"], search)
     path = os.path.join(trial.code, name)
@@ -101,8 +104,8 @@ def write_configuration(array: RunPaths, trial: RunPaths, search: Mapping[str, A
 
 
 def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], search: Mapping[str, Any]) -> bytes:
-    """Return the array's with the `settings`, and with what makes a trial of `search` tell its metric. Raises
-    OSError."""
+    """Return the array's configuration, as JSON, with the `settings`, and with what makes a trial of `search` report
+    its metric. Raise OSError."""
     base = base_configuration(array, name)
     try:
         return json.dumps(with_reports(with_settings(base, settings), search), indent=2).encode() + b"\n"
@@ -111,10 +114,10 @@ def _configuration(array: RunPaths, name: str, settings: Mapping[str, Any], sear
 
 
 def base_configuration(array: RunPaths, name: str) -> Mapping[str, Any]:
-    """Return the configuration that trials vary. It is read from the snapshot alone: where a run is shared, its group
-    can read each trial's configuration, which holds all of this one.
+    """Return the configuration that trials vary. It is read only from the snapshot: if a run is shared, its group can
+    read each trial's configuration, which contains all of this one.
 
-    Raises OSError where it is not there, lies elsewhere, or is no JSON object.
+    Raise OSError if it does not exist, is located outside of the snapshot, or is no JSON object.
     """
     try:
         value = read_json(_path_in_code(array, os.path.join(array.code, name), name))

@@ -1,5 +1,5 @@
 """The rules of a search for the best configuration, without processes and files: each trial's configuration, the metric
-in its log, when it is to end, which one is left out, which one is best.
+in its log, when a trial ends, which trials are left out, and which one is best.
 
 `search` is the part of a plan or an array about it: config, metric, goal, steps, reports, timeout, patience.
 """
@@ -24,7 +24,7 @@ FAILED = "failed"
 LEFT_OUT = "left out"
 
 _HOPELESS = 0.5
-"""A trial that is less than half as good as the best one is given up as soon as that shows."""
+"""The fraction of the best value below which a trial is given up: it is less than half as good as the best one."""
 
 _MICRO_BATCH = "train_micro_batch_size_per_gpu"
 _FULL_NAMES = {"micro_batch": _MICRO_BATCH, "zero_stage": "zero_optimization.stage"}
@@ -35,13 +35,13 @@ _MEMORY = r"(?i)out.of.memory|OutOfMemory|MemoryError|\boom\b"
 
 
 class TrialResult(NamedTuple):
-    """What came of one trial.
+    """The result of a trial.
 
-    number   from 1; its element's number, from 0, and one more
+    number   from 1: the number of its element, which counts from 0, plus one
     state    one of the four words above
-    value    of the metric; None where it has reported none that counts
-    seconds  that it took
-    why      it failed, or was left out
+    value    of the metric; None if it has reported none that is valid
+    seconds  the duration of the trial
+    why      the reason why it failed, or was left out
     ended    in Unix seconds
     """
 
@@ -55,7 +55,7 @@ class TrialResult(NamedTuple):
 
 
 def best_result(results: Iterable[TrialResult], goal: str) -> TrialResult | None:
-    """Return the best of those that were measured, and of equal ones the first; None where there are none."""
+    """Return the best result that was measured, the first one among equals; None if there are none."""
     measured = sorted(each for each in results if each.state == MEASURED and each.value is not None)
     return max(measured, key=lambda each: _worth(each, goal), default=None)
 
@@ -65,8 +65,8 @@ def _worth(result: TrialResult, goal: str) -> float:
 
 
 def end_state(told: int, value: float | None, best: float | None, seconds: float, search: Mapping[str, Any]) -> str:
-    """Return the state in which a trial is to end now; "" where it goes on. It has reported its metric `told` times,
-    `value` last, within `seconds`. `best`: the value of the best other trial."""
+    """Return the state in which a trial must end now; "" if it may continue. The trial has reported its metric `told`
+    times, with `value` as the last one, within `seconds`. `best` is the value of the best other trial."""
     if told >= search["reports"]:
         return MEASURED
     if value is not None and best is not None and _is_hopeless(value, best, search["goal"]):
@@ -81,7 +81,7 @@ def _is_hopeless(value: float, best: float, goal: str) -> bool:
 
 
 def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResult], search: Mapping[str, Any]) -> str:
-    """Why a trial of these settings is not worth starting, after these `results` of others; "" where it is."""
+    """Return why a trial with these settings is not worth starting, given the `results` of others; "" if it is."""
     tried = sorted((each for each in results if each.state != LEFT_OUT), key=lambda each: each.ended)
     vain = _vain_count(tried, search["goal"])
     if search["patience"] is not None and vain >= search["patience"]:
@@ -95,7 +95,7 @@ def reason_to_leave_out(settings: Mapping[str, Any], results: Iterable[TrialResu
 
 
 def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
-    """Return how many of the latest in a row were not better than the best one before them."""
+    """Return the number of trials that have ended since the best result without being better."""
     best = best_result(tried, goal)
     if best is None:
         return 0
@@ -104,7 +104,7 @@ def _vain_count(tried: Sequence[TrialResult], goal: str) -> int:
 
 
 def _is_as_large(wanted: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether all is the same, but for a micro-batch that is at least as large."""
+    """Return whether `wanted` has the same settings as `other`, except for a micro-batch that is at least as large."""
     if _MICRO_BATCH not in wanted or _MICRO_BATCH not in other:
         return False
     names = (wanted.keys() | other.keys()) - {_MICRO_BATCH}
@@ -117,13 +117,13 @@ def _size(value: Any) -> float:
 
 
 def with_full_names(settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """`settings` by the names that DeepSpeed has for them."""
+    """Return `settings` under the names that DeepSpeed uses."""
     return {_FULL_NAMES.get(name, name): value for name, value in settings.items()}
 
 
 def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """`base` with the `settings`, whose names are paths with dots. Where the micro-batch is set and the whole batch is
-    said too, the number of accumulated steps follows from both."""
+    """Return `base` with the `settings`, whose names are paths with dots. If the micro-batch is set and `base` contains
+    the whole batch size, the number of accumulation steps is removed: it follows from both."""
     found: Dict[str, Any] = json.loads(json.dumps(base))
     settings = with_full_names(settings)
     if _MICRO_BATCH in settings and _TOTAL in found and _ACCUMULATION not in settings:
@@ -140,15 +140,15 @@ def with_settings(base: Mapping[str, Any], settings: Mapping[str, Any]) -> Dict[
 
 
 def with_reports(config: Mapping[str, Any], search: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`config`, with which DeepSpeed reports its throughput where that is the metric of `search`."""
+    """Return `config`, changed so that DeepSpeed reports its throughput, if that is the metric of `search`."""
     if search.get("metric") != "throughput":
         return config
     return {**config, "steps_per_print": search["steps"], "log_level": "info"}
 
 
 def metric_values(metric: str, text: str) -> List[float]:
-    """Finite values of the metric, below 2^63, in whole lines of rank 0's: DeepSpeed's own of its throughput, or
-    NAME=NUMBER."""
+    """Return the finite values of the metric, below 2^63, in whole lines of rank 0's log: DeepSpeed's own report of its
+    throughput, or NAME=NUMBER."""
     name = "RunningAvgSamplesPerSec" if metric == "throughput" else re.escape(metric)
     found = (_number(word) for word in re.findall(rf"(?<![\w.]){name} *= *{_NUMBER}", text))
     return [value for value in found if value is not None]
@@ -163,7 +163,7 @@ def _number(word: str) -> float | None:
 
 
 def results_csv(results: Sequence[TrialResult], metric: str) -> str:
-    """Return all trials as CSV, in their order: the settings, the metric, what became of it."""
+    """Return all trials as CSV, in their order: the settings, the metric, the state, the seconds and the reason."""
     import csv
     import io
 
@@ -185,7 +185,7 @@ def _value_text(value: Any) -> str:
 
 
 def result_text(result: TrialResult, metric: str) -> str:
-    """In one line: the settings, the metric, and of a trial that was not measured why."""
+    """Return one line about a trial: the settings, the metric, and the reason if it was not measured."""
     settings = " ".join(f"{name}={_value_text(value)}" for name, value in result.settings.items())
     value = "" if result.value is None else f"  {metric}={result.value:.6g}"
     state = "" if result.state == MEASURED else "  " + result.state

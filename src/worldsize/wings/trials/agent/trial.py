@@ -1,4 +1,4 @@
-"""One trial of a search, for its head's supervisor: whether it starts, when it has reported enough, its record."""
+"""A trial of a search, for its head's supervisor: whether it starts, when it has reported enough, and its record."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _LONGEST_LINE = 1 << 16
 
 
 class MetricLog:
-    """The metric in a log that grows. Whatever lies more than a megabyte behind its end, and lines longer than 64 KiB,
-    are left out."""
+    """The values of a metric in a log that grows. Text more than a megabyte before the end of the log, and lines longer
+    than 64 KiB, are skipped."""
 
     def __init__(self, path: str, metric: str) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class MetricLog:
         self._rest = b""
 
     def new_values(self) -> List[float]:
-        """Return the values in whole lines since the last call."""
+        """Return the values in whole lines that were written since the last call."""
         try:
             with open(open_regular_file(self._path), "rb") as file:
                 new = self._read_new(file)
@@ -75,10 +75,11 @@ class MetricLog:
 
 
 class Trial:
-    """A trial. Its `deadline` and `tick` are parts of the supervisor's."""
+    """A trial. The supervisor calls its `deadline` and `tick` as part of its own."""
 
     def __init__(self, plan: Plan, paths: RunPaths) -> None:
-        """Raises OSError; WorldsizeError where the run is no element of an array."""
+        """Open the trial of a run. Raise OSError if the run is no element of an array, WorldsizeError if the array's
+        file is damaged."""
         place = array_of(paths)
         array = read_array(place[0]) if place else None
         if place is None or array is None:
@@ -96,8 +97,8 @@ class Trial:
         self._created = time.time()
 
     def prepare(self) -> Failure | None:
-        """Remove a former attempt's record and write the configuration. Return why the ranks are not to start; None
-        where they can."""
+        """Remove the record of an earlier attempt and write the configuration. Return the reason why the ranks must not
+        start; None if they can."""
         try_unlink(record_file(self._paths.root))
         results = read_results(self._root, self._array)
         best = best_result(results, self._search["goal"])
@@ -112,15 +113,15 @@ class Trial:
         return None
 
     def start(self, now: float) -> None:
-        """Start to count the trial's seconds at `now`, as its ranks start."""
+        """Start to count the trial's seconds at `now`, when its ranks start."""
         self._began, self._look_at = now, now + _EVERY
 
     def deadline(self) -> float | None:
         return self._look_at or None
 
     def tick(self, now: float) -> Verdict | None:
-        """Read what rank 0 has reported since. Return the verdict by which the trial is to end, as soon as there is
-        one."""
+        """Read what rank 0 has reported since the last call. Return the verdict with which the trial must end; None
+        while it may continue."""
         if not self._look_at or now < self._look_at:
             return None
         self._look_at = now + _EVERY
@@ -141,8 +142,8 @@ class Trial:
             self._value = values[-1]
 
     def conclude(self, found: Verdict | None) -> Verdict | None:
-        """Read the last that rank 0 has reported. Return the verdict on the trial, where `found` is the
-        supervisor's."""
+        """Read the last reports of rank 0. Return the verdict on the trial, given the supervisor's verdict `found`: a
+        trial that has never reported its metric has failed."""
         self._listen()
         if (found is None or found.why == verdict.COMPLETE) and self._value is None:
             what = f"it never reported its {self._search['metric']}"
@@ -150,7 +151,8 @@ class Trial:
         return found
 
     def write_record(self, failure: Failure | None) -> None:
-        """Write how the trial has ended: measured, unless there is a `failure`, which holds no secret. Never raises."""
+        """Write how the trial has ended: measured, unless there is a `failure`, which contains no secret. Never
+        raise."""
         state, value, why = self._state, self._value, ""
         if failure is not None:
             left_out = failure.reason == Reason.LEFT_OUT
@@ -160,7 +162,7 @@ class Trial:
         self._guard(lambda: write_json(record_file(self._paths.root), record))
 
     def write_outputs(self) -> None:
-        """Write what the array makes of all trials that have ended. Never raises."""
+        """Write the outputs of the array from all trials that have ended. Never raise."""
         self._guard(lambda: write_outputs(self._root, self._array))
 
     def _guard(self, write: Callable[[], object]) -> None:

@@ -1,7 +1,9 @@
-"""The agent's end of the process that imports a node's modules once, and from which the node's ranks are forked.
+"""The agent's side of the preloader: the process that imports a node's modules once, and from which the node's ranks
+are forked.
 
-The process itself is `wings/warm_start/inrank`. Both speak over one socket: lines of JSON, and then one byte for each
-rank that is to go on.
+The process itself is `wings/warm_start/inrank`. The two communicate over one socket: lines of JSON, and then one byte
+for each rank that may continue.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -23,22 +25,22 @@ from worldsize.common.named_tuple import Any
 
 VARIABLE = "WORLDSIZE_PRELOADER"
 _FORKING = 30.0
-"""Seconds within which the process has forked all ranks, or is given up."""
+"""Seconds within which the process must have forked all ranks; it is given up after that."""
 
 _LOOK = 0.1
-"""Seconds between two looks whether it lives: its forks keep the socket open."""
+"""Seconds between two checks whether the process lives: its forks keep the socket open."""
 
 _ENDED = "the process that preloads has ended"
 _AT_MOST = 1 << 16
 
 
 class PreloadError(Exception):
-    """Why ranks cannot be forked, in words."""
+    """An error: the reason, in words, why ranks cannot be forked."""
 
 
 class Preloader:
-    """The process of a node that imports modules. `pid`: its own; `fileno` is readable once it has an answer, or has
-    ended."""
+    """The process of a node that imports modules. `pid` is its process id. `fileno` becomes readable once it has an
+    answer, or has ended."""
 
     def __init__(
         self,
@@ -49,9 +51,9 @@ class Preloader:
         order: Mapping[str, Any],
         umask: int | None,
     ) -> None:
-        """Start it as the `first` rank would be started, with `environment` instead of its own, and `room` for so many
-        bytes more. `logs`: the paths of all ranks' logs. `order`: what it is to do, but for what is known here. Raises
-        OSError."""
+        """Start the process as the `first` rank would be started, with `environment` instead of the rank's own, and
+        `room` for that number of further bytes of variables. `logs` contains the paths of all ranks' logs. `order`
+        contains its instructions, except those that are computed here. Raise OSError."""
         self._socket, theirs = socket.socketpair()
         self._answers = b""
         files = [theirs.fileno()]
@@ -79,14 +81,14 @@ class Preloader:
         return self._socket.fileno()
 
     def wait_for_modules(self) -> None:
-        """Return once the modules are imported: at once if the socket is readable. PreloadError where they are not, or
-        ranks are not to be forked from them."""
+        """Wait until the modules are imported; at once if the socket is readable. Raise PreloadError if the import
+        failed, or ranks must not be forked from the process."""
         self._read("imported")
 
     def fork(self, ranks: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Have it fork a process for each rank, and end; return the forks' pids. They wait until `go`. A rank has its
-        `variables`, those that it is `without`, its `words`, its `cpus`, and the seconds `after` which it goes on.
-        PreloadError where there are none."""
+        """Make the process fork once for each rank, and end. Return the process ids of the forks, which wait until
+        `go`. The mapping of a rank contains its `variables`, the names of variables to remove (`without`), its `words`,
+        its `cpus`, and the seconds `after` which it continues. Raise PreloadError if there are no forks."""
         self._socket.settimeout(_FORKING)
         try:
             self._send({"ranks": list(ranks)})
@@ -103,15 +105,15 @@ class Preloader:
         return pids
 
     def go(self, count: int) -> None:
-        """Have so many forks go on as ranks."""
+        """Let `count` forks continue as ranks."""
         try:
             self._socket.sendall(b"g" * count)
         except OSError:
-            pass  # they have ended meanwhile: their exit codes say so
+            pass  # the forks have ended meanwhile, which their exit codes show
         self._socket.close()
 
     def close(self) -> None:
-        """End it, if it lives; forks that wait end by themselves. Do not wait."""
+        """Kill the process, if it lives, without waiting for its end. Waiting forks end by themselves."""
         processes.signal_group(self.pid, signal.SIGKILL)
         self._socket.close()
 
@@ -119,7 +121,8 @@ class Preloader:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _wait_for_answer(self) -> None:
-        """Return once there is something to read. PreloadError where there is nothing in time, or it has ended."""
+        """Wait until there is an answer to read. Raise PreloadError if there is none within `_FORKING` seconds, or the
+        process has ended."""
         until = time.monotonic() + _FORKING
         while not select.select([self._socket], [], [], _LOOK)[0]:
             ended = processes.has_ended(self.pid)
@@ -129,7 +132,8 @@ class Preloader:
                 raise PreloadError(f"the process that preloads has not forked within {_FORKING:.0f} s")
 
     def _read(self, key: str) -> Any:
-        """What its next line says of `key`. PreloadError where it says that it cannot go on, or has ended."""
+        """Return the value of `key` in the next line from the process. Raise PreloadError if the process reports that
+        it cannot continue, or has ended."""
         while b"\n" not in self._answers:
             try:
                 data = self._socket.recv(_AT_MOST)

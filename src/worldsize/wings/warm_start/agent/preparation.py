@@ -1,5 +1,5 @@
-"""The preloading of a node, as the agent has it: it begins before the ranks start, and leaves a process from which they
-are forked. Whatever it does, the run goes on: ranks that cannot be forked start plainly.
+"""The preloading of a node, on the agent's side. It begins before the ranks start, and results in a process from which
+they are forked. It never fails the run: ranks that cannot be forked start plainly.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,14 +22,15 @@ from worldsize.wings.warm_start.judgement.gpus import has_gpus
 from worldsize.wings.warm_start.judgement.python_command import PythonCommand, python_command
 
 _LONGEST = 900.0
-"""Seconds after which importing is given up. Ranks that start plainly wait for a file system that has stopped, too."""
+"""Seconds after which the import is given up. Ranks that start plainly would also wait for a file system that has
+stopped."""
 
 _ELF = b"\x7fELF"
 
 
 class Preparation:
-    """The preloading of one node, which begins at once and never fails; and then the process from which the node's
-    ranks are forked. `doubt`: why they are to start plainly; "" as long as there is no reason."""
+    """The preloading of one node, which begins at once and never fails, and afterwards the source from which the node's
+    ranks are forked. `doubt` is the reason why ranks must start plainly; "" while there is none."""
 
     def __init__(self, launch: NodeLaunch, peers: Peers) -> None:
         self.failure: Failure | None = None
@@ -71,7 +72,7 @@ class Preparation:
         return self._preloader.fileno()
 
     def acknowledge(self) -> None:
-        """Take in that the modules are imported, or why they are not."""
+        """Read from the process that the modules are imported, or why they are not."""
         if self._preloader is None or self.ready:
             return
         try:
@@ -84,22 +85,22 @@ class Preparation:
         return None if self.ready else self._until
 
     def tick(self, now: float) -> None:
-        """Give up where it takes too long."""
+        """Give up the preloading if it takes longer than `_LONGEST` seconds."""
         if not self.ready and now >= self._until:
             self._give_up(f"the modules were not imported within {_LONGEST:.0f} s")
 
     def finish(self, recorder: NodeRecorder) -> NodeLaunch:
-        """Return the launch with this as what its ranks are forked from."""
+        """Return the launch with this object as the source of its ranks' processes."""
         return self._launch._replace(forks=self)
 
     def stop(self) -> Sequence[int]:
-        """End it, unless ranks are to be forked from it."""
+        """End the preloading, unless it is finished and ranks will be forked from it."""
         if not self.ready:
             self._give_up("the run ended before")
         return ()
 
     def close(self) -> None:
-        """End what is left of it."""
+        """Kill the preloading process, if it is still there."""
         preloader, self._preloader = self._preloader, None
         if preloader is not None:
             preloader.close()
@@ -107,7 +108,7 @@ class Preparation:
     # the ranks
 
     def start(self, ranks: Sequence[Process]) -> list[int]:
-        """Fork the ranks, which wait until `go`; return their pids. None are forked where there is a `doubt`."""
+        """Fork the ranks, which wait until `go`. Return their process ids; an empty list if there is a `doubt`."""
         if self._preloader is None or self._command is None:
             return []
         try:
@@ -118,14 +119,14 @@ class Preparation:
             return []
 
     def go(self, count: int) -> None:
-        """Have the forked ranks go on."""
+        """Let `count` forked ranks continue."""
         if self._preloader is not None:
             self._preloader.go(count)
             self._preloader = None
 
 
 def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
-    """Return each rank's words. PreloadError where the ranks differ in more than their places."""
+    """Return the words of each rank's command. Raise PreloadError if the ranks differ in more than their positions."""
     words = [command.expand(rank.environment) for rank in ranks]
     doubt = doubt_about(ranks, words)
     if doubt:
@@ -134,8 +135,8 @@ def _words(command: PythonCommand, ranks: Sequence[Process]) -> list[list[str]]:
 
 
 def _require_program(first: Process, words: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Only of a program itself, and not of a script that starts Python in some way, is it sure that it loads what the
-    agent has put on its path. PreloadError for what is none."""
+    """Check that the command is a program, and not a script that starts Python in some way: only a program certainly
+    loads what the agent has put on its path. Raise PreloadError if it is a script, or if the run has no hook."""
     from worldsize.agent.posix.processes import find_program
 
     program = find_program(words[0], variables)

@@ -1,4 +1,4 @@
-"""In what the ranks of a node differ, and whether one process can become any of them. Pure.
+"""The differences between the ranks of a node, and whether one process can become any of them. Pure functions.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,22 +15,24 @@ from worldsize.wings.warm_start.judgement.python_command import PythonCommand
 
 _MAY_DIFFER = frozenset(variable.name for variable in VARIABLES) | {"CUDA_VISIBLE_DEVICES", "PWD"}
 _OF_PLACES = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "BLIS_")
-"""Variables by which libraries bind their threads to the CPUs that the process has as they are loaded."""
+"""Variables with which libraries bind their threads to CPUs. They use the CPUs that the process has when they are
+loaded."""
 
 _RANDOM = "PYTHONHASHSEED"
 _HEAD_START = 0.05
-"""Seconds by which the first rank of all is ahead of those beside it. They begin at the same moment, unlike ranks that
-start plainly; and where torch's store does not listen yet, they try again only after half a second."""
+"""Seconds by which the first rank of all is ahead of the other ranks of its node. Forked ranks begin at the same
+moment, unlike ranks that start plainly. If torch's store does not listen yet, they retry only after half a second."""
 
 
 def common_variables(ranks: Sequence[Process]) -> dict[str, str]:
-    """Return the variables that all ranks have with one value."""
+    """Return the environment variables that have the same value in all ranks."""
     first, others = ranks[0].environment, [each.environment for each in ranks[1:]]
     return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
 
 
 def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None]) -> str:
-    """Why these ranks, whose Pythons have these words, cannot be forked from one process; "" if they can."""
+    """Return why these ranks, whose Python commands have these words, cannot be forked from one process; "" if they
+    can."""
     names = {name for each in ranks for name in each.environment}
     common = common_variables(ranks)
     different = sorted(names.difference(common, _MAY_DIFFER))
@@ -51,15 +53,15 @@ def doubt_about(ranks: Sequence[Process], words: Sequence[Sequence[str] | None])
 
 
 def variables_for(command: PythonCommand, ranks: Sequence[Process]) -> dict[str, str]:
-    """Return the environment of the process that is to become all of these ranks: what they have in common, and of the
-    first one what the shell puts into the command."""
+    """Return the environment of the process that will become all of these ranks: their common variables, and those of
+    the first rank that the shell inserts into the command."""
     first = ranks[0].environment
     own = {name: first[name] for name in command.variables() if name in first}
     return {**common_variables(ranks), **own}
 
 
 def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
-    """What the rank has and the process that was `given` these variables has not."""
+    """Return the differences between the rank and a process that was `given` these variables."""
     return {
         "variables": {name: value for name, value in rank.environment.items() if given.get(name) != value},
         "without": [name for name in given if name not in rank.environment],
@@ -70,5 +72,6 @@ def place_of(rank: Process, words: Sequence[str], given: Mapping[str, str]) -> d
 
 
 def bytes_of_place(place: Mapping[str, Any]) -> int:
-    """Return how much room the variables of a place take in the memory of a process, with the separators."""
+    """Return the number of bytes that the variables of a place occupy in the memory of a process, with the
+    separators."""
     return sum(len(os.fsencode(f"{name}={value}")) + 1 for name, value in place["variables"].items())

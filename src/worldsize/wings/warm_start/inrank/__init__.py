@@ -1,12 +1,13 @@
-"""Turns one Python that has imported a node's modules into the node's ranks, by forking.
+"""The process that imports a node's modules, and turns into the node's ranks by forking.
 
-In a run this is `worldsize_inrank.warm_start`, called by sitecustomize before anything else of a rank: at that moment
+In a run this is `worldsize_inrank.warm_start`, called by sitecustomize before anything else of a rank. At that moment
 Python is initialised and has its command line, but has not begun with the script. The process imports the modules,
-forks once for each rank, reports the pids to the node's agent, and ends. Each fork takes over its rank's session, log,
-CPUs and variables, waits until the agent is its parent and has said so, and goes on with the script as any Python does.
+forks once for each rank, reports the process ids to the node's agent, and ends. Each fork takes over its rank's
+session, log, CPUs and variables, waits until the agent is its parent and permits it to continue, and then executes the
+script as any Python does.
 
 The agent (`wings.warm_start.agent.preloader`) starts this process as it would start its first rank, without what only
-single ranks have. Whatever is in doubt is reported, and the agent starts its ranks plainly: this process itself never
+single ranks have. Any doubt is reported, and the agent then starts its ranks plainly: this process itself never
 executes the script.
 """
 
@@ -21,42 +22,44 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
 
 VARIABLE = "WORLDSIZE_PRELOADER"
-"""The variable that holds the number of the open socket to the agent, and room for variables of single ranks."""
+"""The environment variable that contains the number of the open socket to the agent, and room for variables of single
+ranks."""
 
 _WORDS, _ENVIRONMENT = 48, 50
-"""Among the fields of proc(5)'s stat: arg_start and env_start, each before its end."""
+"""The numbers of the fields arg_start and env_start in proc(5)'s stat. The field with the end follows each."""
 
 _FAILED = 71
 _NEVER = 1 << 30
-"""More new objects than there can be, as the garbage collector's threshold."""
+"""A threshold of the garbage collector that no number of new objects reaches."""
 
 _WAIT = 0.0005
 _CHUNK = 1 << 16
 
 
 def become_rank() -> None:
-    """Return in each rank, where its plain start would go on, and nowhere else."""
+    """Import the modules and fork the ranks. Return only in each rank, at the point where its plain start would
+    continue."""
     order: Dict[str, Any] = {"loaded": frozenset(sys.modules), "process": os.getpid()}
     rank: Optional[int] = None
     try:
         order["socket"] = int(os.environ.pop(VARIABLE).split()[0])
-        os.set_inheritable(order["socket"], False)  # else what a module starts would hide the end of this process
+        os.set_inheritable(order["socket"], False)  # else processes of a module would keep it open after this one
         order.update(_receive(order["socket"]))
         rank = _fork_ranks(order)
-    except BaseException as error:  # noqa: BLE001  whatever it is, this process must not begin with the script
+    except BaseException as error:  # noqa: BLE001  after any error, this process must not begin with the script
         reason = str(error) if isinstance(error, checks.Doubt) else f"{type(error).__name__}: {error}"
         _send(order, {"doubt": reason})
     finally:
         if rank is None:
-            os._exit(_FAILED)  # nobody is to take this for a rank that has succeeded
+            os._exit(_FAILED)  # must not look like a rank that has succeeded
     try:
         _take_place(order, order["ranks"][rank], order["logs"][rank])
-    except BaseException:  # noqa: BLE001  a rank in another one's place would spoil the run
+    except BaseException:  # noqa: BLE001  a rank with another one's variables would spoil the run
         os._exit(_FAILED)
 
 
 def _receive(number: int) -> "Dict[str, Any]":
-    """Return the next message of the agent's, a line of JSON."""
+    """Return the agent's next message, a line of JSON. Raise Doubt if the agent is gone."""
     import json
 
     data = b""
@@ -70,7 +73,7 @@ def _receive(number: int) -> "Dict[str, Any]":
 
 
 def _send(order: "Dict[str, Any]", message: "Dict[str, Any]") -> None:
-    """Send the agent a message; nothing where it is gone."""
+    """Send a message to the agent. Do nothing if the agent is gone."""
     import json
 
     try:
@@ -80,19 +83,19 @@ def _send(order: "Dict[str, Any]", message: "Dict[str, Any]") -> None:
 
 
 def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
-    """Return the number of the rank in each fork, and None in the process that has forked all of them. Raises Doubt,
-    and whatever the modules raise."""
+    """Import the modules and fork once for each rank. Return the rank's index in each fork, and None in the process
+    that has forked all of them. Raise Doubt, and any error of the modules."""
     import gc
 
     before = checks.open_files()
     for number in order["logs"]:
         os.set_inheritable(number, False)
     checks.check_start(order)
-    _write_memory(_address(_ENVIRONMENT), b"")  # fails here, where that can be told, or nowhere
+    _write_memory(_address(_ENVIRONMENT), b"")  # an error must occur here, where it can be reported
     asked = _import_modules(order)
     checks.check_state(before | {order["output"]})
     checks.check_names(asked.union(checks.top_names(sys.modules.keys() - order["loaded"])), order["script"])
-    gc.freeze()  # else the first collection in each rank would copy the memory of all objects
+    gc.freeze()  # otherwise the first collection in each rank would copy all objects' memory
     _send(order, {"imported": order["modules"]})
     order.update(_receive(order["socket"]))
     ready, order["ready"] = os.pipe()
@@ -112,8 +115,9 @@ def _fork_ranks(order: "Dict[str, Any]") -> "Optional[int]":
 
 
 def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
-    """Import the modules; what they print goes to a file in memory, `order["output"]`. Return the first parts of the
-    names of all modules that were looked for meanwhile. Nothing is collected: that is a sixth of what torch takes."""
+    """Import the modules. Their output is written to a file in memory, `order["output"]`. Return the top-level names of
+    all modules that were looked up meanwhile. Garbage collection is off: it would take a sixth of the time of importing
+    torch."""
     import gc
 
     order["output"] = output = os.memfd_create("worldsize-preload")
@@ -127,7 +131,7 @@ def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
         for name in order["modules"]:
             __import__(name)
     finally:
-        if gc.get_threshold()[0] == _NEVER:  # and no module has set its own
+        if gc.get_threshold()[0] == _NEVER:  # no module has set another one
             gc.set_threshold(*thresholds)
         sys.meta_path.remove(finder)
         for stream in (sys.stdout, sys.stderr):
@@ -136,7 +140,8 @@ def _import_modules(order: "Dict[str, Any]") -> "frozenset[str]":
 
 
 def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> None:
-    """Give this fork what a plain start would have given the rank, and wait until the agent has it go on."""
+    """Give this fork the session, log, CPUs and variables that a plain start would give the rank, and wait until the
+    agent lets it continue."""
     os.setsid()
     if rank["cpus"]:
         os.sched_setaffinity(0, rank["cpus"])
@@ -164,7 +169,7 @@ def _take_place(order: "Dict[str, Any]", rank: "Dict[str, Any]", log: int) -> No
 
 
 def _write_output(output: int) -> None:
-    """Write what the modules have printed, as each rank would have. The forks share the file's position."""
+    """Write the output of the modules, as each rank would have. The forks share the file's position."""
     place = 0
     while True:
         data = os.pread(output, _CHUNK, place)
@@ -174,8 +179,8 @@ def _write_output(output: int) -> None:
 
 
 def _show_variables(rank: "Dict[str, Any]") -> None:
-    """Have /proc/PID/environ show the rank's variables: its own ones take the place of the one that the agent has made
-    large enough. C's `environ` points to none of what is overwritten any more."""
+    """Make /proc/PID/environ show the rank's variables. They overwrite the variable that the agent has made large
+    enough. C's `environ` no longer points to anything that is overwritten."""
     own = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in rank["variables"].items())
     gone = {os.fsencode(name) for name in (VARIABLE, *rank["variables"], *rank["without"])}
     place = _address(_ENVIRONMENT)
@@ -190,8 +195,8 @@ def _show_variables(rank: "Dict[str, Any]") -> None:
 
 
 def _set_words(words: "List[str]") -> None:
-    """Make these the words of the process behind the first one, for Python and for others: they take as many bytes as
-    those before."""
+    """Replace the words of the process after the first one, for Python and for other processes. They must occupy the
+    same number of bytes as the former ones."""
     count = len(sys.argv) - 1
     if count:
         sys.argv[1:] = words[-count:]
@@ -203,13 +208,15 @@ def _set_words(words: "List[str]") -> None:
 
 
 def _address(field: int) -> int:
-    """Where in its memory the process has its words, or its variables. `field`: which one of proc(5)'s stat."""
+    """Return the memory address of the process's words, or of its variables. `field` is the number of the field in
+    proc(5)'s stat."""
     with open("/proc/self/stat", "rb") as file:
         return int(file.read().rpartition(b") ")[2].split()[field - 3])
 
 
 def _write_memory(address: int, data: bytes) -> None:
-    """Overwrite this process's own memory. ctypes would load modules that the script's folder may have, too."""
+    """Overwrite this process's own memory. `_ctypes` is used directly, since ctypes would load modules whose names the
+    script's folder may contain too."""
     import _ctypes
 
     class Number(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -220,7 +227,8 @@ def _write_memory(address: int, data: bytes) -> None:
 
 
 def _draw_anew() -> None:
-    """Draw what each fresh process draws by itself: seeds and keys. Python's own `random` does so after a fork."""
+    """Renew the random seeds and keys that each new process generates itself. Python's own `random` does so after a
+    fork."""
     modules: Dict[str, Any] = sys.modules
     if "numpy.random" in modules:
         modules["numpy.random"].seed()
@@ -232,13 +240,14 @@ def _draw_anew() -> None:
 
 
 def _collect_at_exit() -> None:
-    """Have the last collection see all objects, as in a plain start, where something could tell: a full one takes as
-    long as a quarter of the imports. What is registered first is called last."""
+    """Register a function that makes the last garbage collection see all objects, as in a plain start, if objects with
+    finalizers exist. A full collection takes a quarter of the time of the imports. The function that is registered
+    first is called last."""
     import atexit
     import gc
 
     def thaw() -> None:
-        kinds = set(map(type, gc.get_objects()))  # of what was made in this rank
+        kinds = set(map(type, gc.get_objects()))  # only objects created in this rank
         if any("__del__" in vars(base) for kind in kinds for base in kind.__mro__):
             gc.unfreeze()
 
@@ -246,8 +255,8 @@ def _collect_at_exit() -> None:
 
 
 def _wait_for_parent(process: int, agent: int) -> None:
-    """Wait until the `process` that has forked this one has ended: the agent adopts its forks. A fork whose agent has
-    ended meanwhile ends, too."""
+    """Wait until the `process` that has forked this one has ended, after which the agent adopts its forks. A fork whose
+    agent has ended meanwhile also ends."""
     while os.getppid() == process:
         time.sleep(_WAIT)
     if os.getppid() != agent:

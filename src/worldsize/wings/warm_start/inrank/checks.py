@@ -1,5 +1,5 @@
-"""What speaks against forking ranks from this process: something in it that forks would share or lose, or that the
-script would have found otherwise."""
+"""Checks whether ranks may be forked from this process: it must contain nothing that forks would share or lose, or that
+the script would have found otherwise."""
 
 import os
 import sys
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 _OBSERVERS = ("coverage", "debugpy", "pydevd")
 _MODULE_ENDINGS = (".py", ".pyc", ".so")
 _HARMLESS_THREADS = ("jemalloc_bg_thd",)
-"""jemalloc, which Arrow has, returns memory by it; in a fork, which has none, it does so as memory is freed (its
-background_thread.c)."""
+"""The names of threads that forks do not need. jemalloc, which Arrow uses, returns memory with this one; in a fork
+without it, memory is returned when it is freed (jemalloc's background_thread.c)."""
 
 _HARMLESS_FILES = ("/dev/null", "/dev/urandom")
 
 
 class Doubt(Exception):
-    """Why ranks are not to be forked from this process."""
+    """An error: the reason why ranks must not be forked from this process."""
 
 
 class AskedNames:
-    """A finder that finds nothing, and keeps the first parts of the names that were looked for."""
+    """An import finder that finds nothing, and records the top-level names that were looked up."""
 
     def __init__(self) -> None:
         self.names: Set[str] = set()
@@ -32,8 +32,8 @@ class AskedNames:
 
 
 def check_start(order: "Dict[str, Any]") -> None:
-    """Doubt where this is not the process that the agent has started, with the words that it expects, or where
-    something would have been loaded before the modules of the script."""
+    """Raise Doubt if this is not the process that the agent has started with the expected words, or if a tool would
+    have been loaded before the modules of the script."""
     if os.getppid() != order["agent"]:
         raise Doubt("the command's shell has started Python as a process of its own")
     if _command_line()[1:] != order["words"][1:]:
@@ -54,8 +54,8 @@ def _command_line() -> "list[str]":
 
 
 def _check_customization() -> None:
-    """Doubt where a `sitecustomize` or `usercustomize` of the user's would be loaded after the modules, and not before
-    them. That of a distribution, which lies beside the standard library, changes nothing for them."""
+    """Raise Doubt if a `sitecustomize` or `usercustomize` of the user would be loaded after the modules instead of
+    before them. A distribution's own one, next to the standard library, does not affect the modules."""
     from _frozen_importlib_external import PathFinder
 
     site: Any = sys.modules.get("site")
@@ -73,14 +73,14 @@ def _check_customization() -> None:
 
 
 def top_names(names: "Iterable[str]") -> "Set[str]":
-    """Return the first parts of modules' names."""
+    """Return the top-level names of modules."""
     return {name.partition(".")[0] for name in names}
 
 
 def check_names(asked: "AbstractSet[str]", script: str) -> None:
-    """Doubt where a module that was looked for has the name of one that a plain start finds first: beside the script,
-    or inside of it, where it is a folder or an archive. `script`: its path; "" for `python -m`, which looks into the
-    working directory."""
+    """Raise Doubt if a module that was looked up has the name of a module that a plain start finds first: next to the
+    script, or inside of it if it is a folder. Also raise Doubt if the script is an archive. `script` is its path; ""
+    for `python -m`, which searches the working directory."""
     folder = os.path.realpath(script) if script else os.getcwd()
     if not os.path.isdir(folder):
         if _is_archive(folder):
@@ -113,8 +113,8 @@ def _modules_in(folder: str) -> "Iterator[str]":
 
 
 def check_state(known: "AbstractSet[int]") -> None:
-    """Doubt where forks would lose a thread or share something that can be written: children, files beside the `known`
-    ones, memory."""
+    """Raise Doubt if forks would lose a thread, or share children, writable memory, or open files other than the
+    `known` ones."""
     _check_threads()
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         if file.read().strip():
@@ -130,7 +130,8 @@ def check_state(known: "AbstractSet[int]") -> None:
 
 
 def _check_threads() -> None:
-    """OpenBLAS, which numpy loads, ends its threads before each fork, and starts them again when it needs them."""
+    """Raise Doubt if there is a second thread, also after a trial fork. OpenBLAS, which numpy loads, ends its threads
+    before each fork, and starts them again when it needs them."""
     if _threads() > 1:
         _fork_once()
     if _threads() > 1:
@@ -138,7 +139,7 @@ def _check_threads() -> None:
 
 
 def _threads() -> int:
-    """Return how many threads there are that forks would miss."""
+    """Return the number of threads that forks would miss."""
     return sum(_thread_name(number) not in _HARMLESS_THREADS for number in os.listdir("/proc/self/task"))
 
 
@@ -154,7 +155,7 @@ def _fork_once() -> None:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads
+        warnings.simplefilter("ignore")  # Python 3.12 warns if there are threads
         pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -168,6 +169,6 @@ def open_files() -> "Set[int]":
         try:
             os.fstat(int(name))
         except OSError:
-            continue  # the folder itself, as it was read
+            continue  # the descriptor of the listed folder itself
         found.add(int(name))
     return found

@@ -1,4 +1,4 @@
-"""Whether this machine has GPUs.
+"""The check whether this machine has GPUs.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd")
-"""What the drivers of NVIDIA and AMD make."""
+"""The device files that the drivers of NVIDIA and AMD create."""
 
 
 def has_gpus() -> bool:
-    """Return whether a driver of GPUs is loaded on this machine."""
+    """Return whether a GPU driver is loaded on this machine."""
     return any(map(os.path.exists, _DEVICES))

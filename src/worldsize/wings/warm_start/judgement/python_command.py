@@ -1,6 +1,8 @@
-"""A command that is one Python with a script, as a shell would start it: its words, without a shell.
+"""A parser for commands that are one Python with a script, as a shell would start it. It returns the words without a
+shell.
 
-Only what is certain is read: for whatever else a shell does there is no PythonCommand.
+Only certain cases are parsed: for any other feature of a shell there is no PythonCommand.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -16,22 +18,22 @@ _PYTHON = "python"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 _DIGITS = frozenset("0123456789")
 _SPECIAL = frozenset(";|&<>()`*?[]{}!\n")
-"""Characters that, outside of quotes, make more of a command than words."""
+"""Characters with a special meaning outside of quotes, so that the command is more than a list of words."""
 
 _SPLIT = frozenset(" \t\n*?[")
-"""What the shell would split, or look for as files, in the value of a variable without quotes around it."""
+"""Characters at which the shell splits the value of an unquoted variable, or which it expands to file names."""
 
 _SWITCHES = frozenset("uOBbsqd")
 _WITH_VALUE = ("-X", "-W")
 _LOUD = ("importtime", "tracemalloc", "perf", "presite", "importprofile")
-"""Options after -X of which each process would print, or see, something else once its modules are preloaded."""
+"""Options after -X with which a process prints or sees something different if its modules are preloaded."""
 
 _OF_PYTHON = ("PYTHON", "LD_", "PATH", "WORLDSIZE_", "BASH_ENV", "ENV")
-"""Beginnings of the variables by which Python would find something else than the agent expects."""
+"""Prefixes of variables that make Python find other files than the agent expects."""
 
 
 class Part(NamedTuple):
-    """A piece of a word: its text, or the name of a variable, in quotes or not."""
+    """A part of a word: its text, or the name of a variable, in quotes or not."""
 
     text: str
     is_variable: bool = False
@@ -39,9 +41,11 @@ class Part(NamedTuple):
 
 
 class PythonCommand(NamedTuple):
-    """words   the Python's, each in its parts
+    """A command that starts Python.
+
+    words   the words of the Python command, each as its parts
     script  the path as it was written; "" for a module
-    module  after -m; "" for a script
+    module  the name after -m; "" for a script
     """
 
     words: tuple[tuple[Part, ...], ...]
@@ -49,12 +53,12 @@ class PythonCommand(NamedTuple):
     module: str
 
     def variables(self) -> list[str]:
-        """Return the names of the variables in its words."""
+        """Return the names of the variables in the command's words."""
         return [part.text for word in self.words for part in word if part.is_variable]
 
     def expand(self, environment: Mapping[str, str]) -> list[str] | None:
-        """Return the words with the values of this environment; None where a shell would make more, or fewer, words of
-        a value."""
+        """Return the words with the values of this environment; None if a shell would turn a value into more than one
+        word, or into none."""
         found = []
         for word in self.words:
             values = [environment.get(part.text, "") if part.is_variable else part.text for part in word]
@@ -66,7 +70,8 @@ class PythonCommand(NamedTuple):
 
 
 def python_command(argv: Sequence[str]) -> PythonCommand | None:
-    """What `argv` executes, if that is one Python with a script or a module, by itself or behind `bash -c`."""
+    """Return the command of `argv` if it executes one Python with a script or a module, directly or through `bash -c`;
+    None otherwise."""
     if len(argv) == 3 and os.path.basename(argv[0]) in _SHELLS and argv[1] == "-c":
         words = _without_assignments(_shell_words(argv[2]))
     else:
@@ -75,7 +80,7 @@ def python_command(argv: Sequence[str]) -> PythonCommand | None:
 
 
 def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]]:
-    """Return the words behind the shell's assignments; none where one of them changes what Python finds."""
+    """Return the words after the shell's variable assignments; none if one of them changes what Python finds."""
     for number, word in enumerate(words):
         text = _plain_text(word)
         if text is None or not _is_assignment(text):
@@ -86,7 +91,7 @@ def _without_assignments(words: list[tuple[Part, ...]]) -> list[tuple[Part, ...]
 
 
 def _plain_text(word: tuple[Part, ...]) -> str | None:
-    """Return the word's text; None for one with a variable."""
+    """Return the word's text; None if it contains a variable."""
     return None if any(part.is_variable for part in word) else "".join(part.text for part in word)
 
 
@@ -127,7 +132,7 @@ def _is_python(text: str) -> bool:
 
 
 def _shell_words(text: str) -> list[tuple[Part, ...]]:
-    """Return the words of a simple command; none for anything else."""
+    """Return the words of a simple shell command; an empty list for anything else."""
     try:
         return list(_Reader(text.strip()).words())
     except ValueError:
@@ -135,7 +140,7 @@ def _shell_words(text: str) -> list[tuple[Part, ...]]:
 
 
 class _Reader:
-    """Reads the words of a shell's simple command. Raises ValueError for anything else."""
+    """A parser for the words of a simple shell command. Raises ValueError for anything else."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -146,7 +151,7 @@ class _Reader:
             yield tuple(self._word())
 
     def _skip_blanks(self) -> bool:
-        """Go to the next word; return whether there is one."""
+        """Skip to the next word. Return whether there is one."""
         text = self._text
         while self._at < len(text):
             if text[self._at] in " \t":
@@ -183,7 +188,8 @@ class _Reader:
                 self._at += 1
 
     def _quoted(self) -> Iterator[Part]:
-        """What is between double quotes: at least one part, since the word is there even if it is empty."""
+        """Yield the parts between double quotes. There is at least one part, since quotes make a word even if it is
+        empty."""
         text = self._text
         yield Part("")
         while True:
@@ -203,7 +209,8 @@ class _Reader:
                 self._at += 1
 
     def _variable(self) -> str:
-        """Return the name of a variable, by itself or in braces, and nothing else that a dollar stands for."""
+        """Parse a variable's name after a dollar sign, plain or in braces. Raise ValueError for any other use of the
+        dollar sign."""
         text, start = self._text, self._at + 1
         braces = text.startswith("{", start)
         start += braces

@@ -1,8 +1,8 @@
-"""A rank that says when it is there, meets the others, and ends, or fails on purpose. Standard library only; torch
-where it is asked for.
+"""A rank that reports its start, meets the others, and ends, or fails on purpose. Standard library only; torch if
+requested.
 
-    probe.py first 4 /dir            say so, meet the other three by files in /dir, end
-    probe.py failing 4 /dir torch    the same with an all-reduce of torch; then the last rank fails, and the others stay
+    probe.py first 4 /dir            report, meet the other three by files in /dir, end
+    probe.py failing 4 /dir torch    the same by an all-reduce of torch; then the last rank fails, others wait
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ NAMES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 FAILS_AFTER = 0.2
-"""Seconds from the line that tells a failure until it happens: srun loses the lines of a step that it ends."""
+"""Seconds from the line that announces a failure until the failure. srun loses the lines of a step that it
+terminates."""
 LONGEST = 120.0
-"""Seconds that a rank waits for others, or to be ended."""
+"""The maximum number of seconds that a rank waits for others, or for its termination."""
 
 
 def find_place() -> tuple[int, int]:
-    """This rank and how many there are, by the first convention that says both."""
+    """Return this rank and the number of ranks, from the first convention whose two variables are set. Exit if there is
+    none."""
     for rank, size in NAMES:
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return int(os.environ[rank]), int(os.environ[size])
@@ -33,11 +35,12 @@ def find_place() -> tuple[int, int]:
 
 
 def find_machine() -> str:
-    """What tells machines apart, whose clocks differ: the number that the kernel has drawn as it was booted."""
+    """Return a name that identifies this machine, because the clocks of machines differ: the kernel's boot id,
+    otherwise the host name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()
-    except OSError:  # a sandbox without it
+    except OSError:  # a sandbox without this file
         return os.uname().nodename
 
 
@@ -45,12 +48,12 @@ MACHINE = find_machine()
 
 
 def tell(what: str, rank: int) -> None:
-    """One line, by one write: those of other ranks do not get between."""
+    """Print one report line with a single write, so that lines of other ranks do not mix with it."""
     os.write(1, f"worldsize-bench {what} {rank} {time.time_ns()} {MACHINE};\n".encode())
 
 
 def meet_by_files(directory: str, rank: int, ranks: int) -> None:
-    """Wait until each rank has made its file."""
+    """Create this rank's file and wait until each rank has created its own. Exit after LONGEST seconds."""
     with open(os.path.join(directory, f"rank-{rank}"), "w"):
         pass
     until = time.monotonic() + LONGEST
@@ -61,7 +64,7 @@ def meet_by_files(directory: str, rank: int, ranks: int) -> None:
 
 
 def meet_by_torch(directory: str, rank: int, ranks: int) -> None:
-    """One all-reduce, by NCCL where each rank has a GPU."""
+    """Run one all-reduce with torch, by NCCL if each rank has a GPU, otherwise by gloo."""
     import torch
     import torch.distributed as dist
 

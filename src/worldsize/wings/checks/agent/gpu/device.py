@@ -1,4 +1,4 @@
-"""What is known of a node's GPUs, wherever it was read.
+"""The facts of a node's GPUs, independent of the source from which they were read.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -11,8 +11,9 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class GpuProcess(NamedTuple):
-    """A process that has memory of a GPU. kind: "C" computes, "G" draws, "C+G" both. mib: None where it is not told,
-    as in a container or under WSL. name: its program, without a path and without arguments, which may hold secrets."""
+    """A process that uses memory of a GPU. `kind` is "C" (computes), "G" (draws) or "C+G" (both). `mib` is None if the
+    driver does not report it, as in a container or under WSL. `name` is its program, without a path and without
+    arguments, which may contain secrets."""
 
     pid: int
     kind: str
@@ -21,19 +22,19 @@ class GpuProcess(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. What the driver does not tell is None, "" or False.
+    """A GPU. A value that the driver does not report is None, "" or False.
 
-    number       as nvidia-smi counts them
+    number       its number, as nvidia-smi counts
     bus          its PCI address, as the driver writes it
-    used_mib     memory in use, without what the driver keeps for itself where that is told (`is_exact`)
-    mig_devices  the parts that it is divided into, where `mig` says that it is
-    uncorrected  ECC uncorrectable errors since the driver was loaded
+    used_mib     memory in use, without the driver's own memory if that is known (`is_exact`)
+    mig_devices  the number of parts that it is divided into, if `mig` is set
+    uncorrected  the number of ECC errors that could not be corrected since the driver was loaded
     pending      whether pages or rows of its memory wait for a reset to be replaced
-    recovery     what the driver asks for: "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"
+    recovery     the action that the driver requests: "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"
     throttle     bits of reasons for which its clock is lower than it could be (tables/gpu_limits.py)
     fabric       the state of the NVSwitch fabric, as this GPU knows it
-    fault        why it does not answer
-    width        lanes of its PCIe link
+    fault        the reason why it does not answer
+    width        the number of lanes of its PCIe link
     """
 
     number: int
@@ -57,16 +58,16 @@ class Gpu(NamedTuple):
 
     @property
     def units(self) -> int:
-        """The devices that it is for programs: itself, or the parts that it is divided into."""
+        """The number of devices that programs see: one, or the parts that it is divided into."""
         return self.mig_devices if self.mig and self.mig_devices else 1
 
 
 class GpuReport(NamedTuple):
-    """All that could be read on a node.
+    """All GPU facts that could be read on a node.
 
-    source   what was asked: "NVML" or "nvidia-smi"
-    missing  what was said of GPUs that do not answer
-    failure  why nothing could be read; "" where something was
+    source   the source: "NVML" or "nvidia-smi"
+    missing  the messages about GPUs that do not answer
+    failure  the reason why nothing could be read; "" if something was
     """
 
     source: str = ""
@@ -78,7 +79,7 @@ class GpuReport(NamedTuple):
 
 
 def models_text(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
-    """Return the GPUs by their models: "8 × NVIDIA H100 80GB HBM3"."""
+    """Return the numbers of GPUs by their models: "8 × NVIDIA H100 80GB HBM3"."""
     counts = Counter(gpu.model or "GPU" for gpu in gpus)
     return ", ".join(f"{count} × {model}" for model, count in counts.items())
 
@@ -90,5 +91,5 @@ def gpu_names(gpus: list[Gpu]) -> str:
 
 
 def gpus_text(count: int) -> str:
-    """ "1 GPU", "8 GPUs"."""
+    """Format a number of GPUs: "1 GPU", "8 GPUs"."""
     return "1 GPU" if count == 1 else f"{count} GPUs"

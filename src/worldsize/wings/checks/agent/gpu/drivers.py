@@ -1,4 +1,4 @@
-"""Which GPUs a node has as its kernel's files say it, without a program: those of NVIDIA, and signs of others.
+"""The GPUs of a node according to its kernel's files, without a program: those of NVIDIA, and signs of others.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,17 +18,17 @@ _OTHERS = {
     **dict.fromkeys(("nvhost-gpu", "nvmap", "nvgpu"), "a GPU of NVIDIA Jetson"),
     **dict.fromkeys(("accel", "neuron0", "hl0", "davinci0"), "an accelerator"),
 }
-"""Device files, and what they stand for."""
+"""Device files, and the devices that they belong to."""
 
 
 def nvidia_device_files(context: NodeContext) -> list[str]:
-    """Return the device files of NVIDIA's GPUs: `nvidia0`, …"""
+    """Return the names of the device files of NVIDIA's GPUs, such as `nvidia0`."""
     names = names_in(context.path("dev"))
     return [name for name in names if name.startswith("nvidia") and parse_digits(name[len("nvidia") :]) is not None]
 
 
 def driver_models(context: NodeContext) -> list[str]:
-    """Return the models of all GPUs that NVIDIA's driver has found on the machine, also those that the job may not
+    """Return the models of all GPUs that NVIDIA's driver has found on the machine, including those that the job may not
     use."""
     at = context.path("proc", "driver", "nvidia", "gpus")
     return [_model(text_of(os.path.join(at, name, "information"))) for name in names_in(at)[:256]]
@@ -41,20 +41,20 @@ def has_nvidia(context: NodeContext) -> bool:
 
 
 def count_amd_gpus(context: NodeContext) -> int:
-    """AMD's GPUs that this process may use: the kernel hides those of other jobs' control groups. Processors stand in
-    the same list, without SIMD units."""
+    """Return the number of AMD's GPUs that this process may use. The kernel hides those of other jobs' control groups.
+    CPUs are in the same list, but without SIMD units."""
     at = context.path("sys", "class", "kfd", "kfd", "topology", "nodes")
     texts = (text_of(os.path.join(at, name, "properties")) for name in names_in(at)[:256])
     return sum(re.search(r"(?m)^simd_count [1-9]", text) is not None for text in texts)
 
 
 def has_graphics(context: NodeContext) -> bool:
-    """Return whether there is any device that can render: one of Intel or AMD, or of a chip for screens alone."""
+    """Return whether there is any device that can render: a GPU of Intel or AMD, or a chip that only drives screens."""
     return os.path.exists(context.path("dev", "dri", "renderD128"))
 
 
 def other_devices(context: NodeContext) -> str:
-    """What there is besides, in words: GPUs and accelerators that are not counted here; "" without any."""
+    """Return the first kind of GPU or accelerator that is found and not counted here, in words; "" if there is none."""
     found = (words for name, words in _OTHERS.items() if os.path.exists(context.path("dev", name)))
     return next(found, "")
 

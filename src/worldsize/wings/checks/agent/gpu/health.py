@@ -1,7 +1,8 @@
-"""What the driver says of the GPUs' health: memory errors, recovery actions, Xids, reasons for a lower clock.
+"""Checks of the GPUs' health as the driver reports it: memory errors, recovery actions, Xids, reasons for a lower
+clock.
 
-All of it is read as a plain user: nothing is reset, and nothing is put under load. The kernel's log, with the Xids, is
-mostly root's alone: then the row of the recovery action, which the driver derives from them, says so.
+Everything is read as a normal user: nothing is reset, and no load is created. Mostly only root may read the kernel's
+log with the Xids. In that case the row of the recovery action, which the driver derives from the Xids, states this.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,8 +24,8 @@ _FABRIC_READY = ("", "Completed")
 
 
 def health_rows(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid] | None) -> list[CheckRow]:
-    """Return the rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see; none of what the
-    GPUs or this user cannot tell."""
+    """Return the rows gpu.ecc, gpu.recovery, gpu.xid and gpu.throttle of the GPUs that the ranks see, without those
+    that the GPUs do not report or this user may not read."""
     rows = (
         _ecc_row(context, seen),
         _recovery_row(context, seen, xids is not None),
@@ -69,7 +70,8 @@ def _recovery_row(context: NodeContext, seen: Sequence[Gpu], has_xids: bool) -> 
 
 
 def _xid_row(context: NodeContext, seen: Sequence[Gpu], xids: Sequence[Xid]) -> CheckRow:
-    """Return the Xids of the ranks' GPUs; of a GPU that fell off the bus, nobody can say whose it was."""
+    """Return the row of the Xids of the ranks' GPUs. An Xid for a GPU that fell off the bus always counts, because it
+    is not known whose GPU it was."""
     what = "Xids of the last two hours"
     recent = [xid for xid in xids if xid.age <= RECENT_SECONDS and _is_of(xid, seen)]
     serious = {xid.number: xid for xid in recent if xid.number in ACTIONS}
@@ -90,7 +92,8 @@ def _is_of(xid: Xid, seen: Sequence[Gpu]) -> bool:
 
 
 def _throttle_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """The reasons are tested bit by bit: an idle GPU under a power cap has two of them, and both are harmless."""
+    """Return the row of the reasons for a lower clock; None if no GPU reports them. The reasons are tested bit by bit:
+    an idle GPU under a power cap has two of them, and both are harmless."""
     what = "reasons for a lower clock"
     for bit, (words, cause) in SLOWED.items():
         slowed = [gpu for gpu in seen if gpu.throttle is not None and gpu.throttle & bit]

@@ -1,4 +1,4 @@
-"""NVIDIA's Xids in the kernel's log, where this user may read it.
+"""Reader of NVIDIA's Xids in the kernel's log, if this user may read it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,7 +17,7 @@ _MOST_XIDS = 1000
 
 
 class Xid(NamedTuple):
-    """An error of a GPU: its number, the GPU's PCI address as the kernel writes it, and seconds since then."""
+    """An error of a GPU: its number, the GPU's PCI address as the kernel writes it, and the seconds since then."""
 
     number: int
     bus: str
@@ -25,7 +25,7 @@ class Xid(NamedTuple):
 
 
 def read_xids(context: NodeContext, uptime: float | None = None) -> list[Xid] | None:
-    """Return the Xids since the node was booted, as far as the kernel still has them; None where they cannot be read.
+    """Return the Xids since the node was booted, as far as the kernel still has them; None if they cannot be read.
 
     The machine's uptime is the system's clock: in containers /proc/uptime may be that of the container (lxcfs).
     """
@@ -34,14 +34,14 @@ def read_xids(context: NodeContext, uptime: float | None = None) -> list[Xid] | 
 
 
 def parse_xids(text: str, uptime: float) -> list[Xid]:
-    """Return the Xids in records of /dev/kmsg, whose times are microseconds since the node was booted."""
+    """Parse the Xids in records of /dev/kmsg, whose times are microseconds since the node was booted."""
     found = [_RECORD.match(line) for line in text.splitlines() if "NVRM: Xid" in line]
     xids = [Xid(int(each[3]), each[2], max(0.0, uptime - int(each[1]) / 1e6)) for each in found if each]
     return xids[-_MOST_XIDS:]
 
 
 def is_same_device(bus: str, other: str) -> bool:
-    """Return whether two PCI addresses mean one device: "0000:5f:00" of the kernel, "00000000:5F:00.0" of
+    """Return whether two PCI addresses mean the same device: "0000:5f:00" of the kernel, "00000000:5F:00.0" of
     nvidia-smi."""
     return _short_address(bus) == _short_address(other)
 

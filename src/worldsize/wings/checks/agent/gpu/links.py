@@ -1,4 +1,4 @@
-"""How GPUs are connected: `nvidia-smi topo -m` and `nvidia-smi nvlink -s`.
+"""The connections between GPUs, read from `nvidia-smi topo -m` and `nvidia-smi nvlink -s`.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,7 +19,7 @@ _CARDS = re.compile(r"PCIe|NVL\b|PG5")
 
 
 class NvLinks(NamedTuple):
-    """A GPU's NVLinks: how many of them are up."""
+    """The NVLinks of a GPU: how many are up, and how many there are."""
 
     gpu: int
     model: str
@@ -28,15 +28,15 @@ class NvLinks(NamedTuple):
 
 
 def is_switched(model: str) -> bool:
-    """Return whether GPUs of this model, read from its name, sit on boards that connect each with every other by
-    NVLink: those of Ampere and later that are no cards. On boards of V100 and P100 some pairs have no NVLink; cards
-    have bridges for some pairs, or none."""
+    """Return whether GPUs of this model are on boards that connect each GPU with every other by NVLink, according to
+    its name: those of Ampere and later that are not PCIe cards. On boards of V100 and P100 some pairs have no NVLink.
+    Cards have bridges for some pairs, or none."""
     return bool(_SWITCHED.search(model)) and not _CARDS.search(model)
 
 
 def parse_topology(text: str) -> dict[tuple[int, int], str]:
-    """Return each pair of GPUs, the lower number first, and what connects them: "NV18", "PIX", "SYS". Empty for no
-    matrix."""
+    """Return the connection of each pair of GPUs, the lower number first: "NV18", "PIX", "SYS". Empty if the text
+    contains no matrix."""
     lines = [line.split() for line in _COLOUR.sub("", text).splitlines()[:600]]
     lines = [line for line in lines if line and line[0].startswith("GPU")]
     columns = [_gpu_number(word) for word in next((line for line in lines if "X" not in line), [])]
@@ -49,7 +49,7 @@ def parse_topology(text: str) -> dict[tuple[int, int], str]:
 
 
 def parse_nvlinks(text: str) -> list[NvLinks]:
-    """Return the NVLinks of each GPU that has any. A link is up where its speed is told: others are `<inactive>`."""
+    """Return the NVLinks of each GPU that has any. A link is up if its speed is shown; others are `<inactive>`."""
     found: list[NvLinks] = []
     for line in text.splitlines()[:20_000]:
         gpu, link = _GPU_LINE.match(line), _LINK_LINE.match(line)

@@ -1,4 +1,4 @@
-"""Whether somebody else uses the GPUs' memory before the job's own ranks start.
+"""Check whether other processes use the GPUs' memory before the job's own ranks start.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,19 +19,21 @@ _ID, _WHAT = "gpu.memory", "GPU memory in use by others"
 _INEXACT_MIB = 1024
 _FULL = 0.9
 _SHARED = re.compile(r"\bG[HB]\d")
-"""Models whose memory is the system's, too (Grace Hopper, Grace Blackwell): the kernel may keep files in it."""
+"""Pattern of models whose memory is also the system's (Grace Hopper, Grace Blackwell). The kernel may keep files in
+it."""
 
 
 class _Use(NamedTuple):
-    """What others use of a GPU, in words and as a share of its memory; the share is 0 where it is not known."""
+    """The use of a GPU by others, in words and as a share of its memory; the share is 0 if it is not known."""
 
     words: str
     share: float
 
 
 def memory_row(context: NodeContext, seen: Sequence[Gpu]) -> CheckRow | None:
-    """Warns of processes that compute and of memory that nobody accounts for; bad where they have nearly all of a
-    GPU. Divided GPUs are left out, since their other parts are somebody else's by right; None where none is left."""
+    """Return the row of the GPU memory in use by others: a warning for processes that compute and for memory that no
+    process accounts for, bad if they have nearly all of a GPU. Divided GPUs are left out, because other users may use
+    their other parts. None if no GPU is left."""
     gpus = [gpu for gpu in seen if not gpu.mig and not gpu.fault]
     known = [gpu for gpu in gpus if gpu.used_mib is not None or gpu.processes]
     if not known:
@@ -57,8 +59,8 @@ def _uses(gpu: Gpu) -> list[_Use]:
 
 
 def _is_job(process: GpuProcess) -> bool:
-    """Return whether it computes alone. What draws on a screen is always there, and under Windows all that draws is
-    said to compute too; so are the system's own programs."""
+    """Return whether a process only computes, and is not one of the system's own programs. A process that draws on a
+    screen is always present, and Windows reports every process that draws as computing too."""
     enough = process.mib is None or process.mib >= LEAST_PROCESS_MIB
     return "G" not in process.kind and process.name not in NOT_JOBS and enough
 
@@ -72,8 +74,8 @@ def _process_words(gpu: Gpu, jobs: Sequence[GpuProcess]) -> str:
 
 
 def _unexplained_mib(gpu: Gpu) -> int:
-    """Memory in use without a process that computes, as in a container, where the driver shows no processes; 0 where
-    a screen or the kernel may account for it."""
+    """Return the memory in use, for a GPU without a process that computes, as in a container, where the driver shows no
+    processes. Return 0 if a screen or the kernel may account for it."""
     has_screen = any("G" in process.kind for process in gpu.processes)
     return 0 if has_screen or _SHARED.search(gpu.model) else gpu.used_mib or 0
 

@@ -1,6 +1,6 @@
-"""NVML by nvidia-ml-py (`pynvml`), where the agent's Python has it: no program has to be started.
+"""Reader of GPUs through NVML with nvidia-ml-py (`pynvml`), if the agent's Python has it. No program has to be started.
 
-Each question may be unknown to the driver or to the module: then its answer is left out.
+Any query may be unknown to the driver or to the module. Its answer is then left out.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,19 +23,20 @@ _MIB = 1 << 20
 _MOST_GPUS = 256
 
 _Ask: TypeAlias = "Callable[..., Any]"
-"""What is asked of one GPU by the name of NVML's function; None for what is not answered."""
+"""A function that queries one GPU by the name of NVML's function. It returns None for a query without an answer."""
 
 
 def load_nvml() -> Any:
-    """Return the module; None where it is missing or cannot be loaded."""
+    """Return the module; None if it is missing or cannot be loaded."""
     try:
         return __import__("pynvml")
-    except Exception:  # noqa: BLE001  # somebody else's module: whatever it raises, nvidia-smi is asked instead
+    except Exception:  # noqa: BLE001  # foreign module: after any error, nvidia-smi is queried instead
         return None
 
 
 def read_nvml(nvml: Any) -> GpuReport | None:
-    """What NVML says; None where it cannot be used, so that nvidia-smi, which says why, is asked instead."""
+    """Return the report of NVML; None if NVML cannot be used, so that nvidia-smi, which prints the reason, is queried
+    instead."""
     try:
         nvml.nvmlInit()
         count = min(int(nvml.nvmlDeviceGetCount()), _MOST_GPUS)
@@ -45,7 +46,7 @@ def read_nvml(nvml: Any) -> GpuReport | None:
     for index in range(count):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        except Exception as error:  # noqa: BLE001  # a lost GPU is told by an error
+        except Exception as error:  # noqa: BLE001  # a lost GPU is reported by an error
             if "permission" not in str(error).lower():
                 missing.append(values.plain(f"GPU {index}: {error}"))
             continue
@@ -55,7 +56,8 @@ def read_nvml(nvml: Any) -> GpuReport | None:
 
 
 def _ask(nvml: Any, name: str, *words: Any) -> Any:
-    """Return the answer of this function, else of its second version: old drivers may lack what the first one calls."""
+    """Return the result of this function, or else of its second version; None if neither returns one. Old drivers may
+    lack what the first one calls."""
     for each in (name, f"{name}_v2"):
         try:
             return getattr(nvml, each)(*words)
@@ -93,7 +95,8 @@ def _gpu(nvml: Any, handle: Any, index: int) -> Gpu:
 
 
 def _fault(nvml: Any, handle: Any) -> str:
-    """Why the GPU does not answer what every GPU can: "GPU is lost"; "" where it does."""
+    """Return the reason why the GPU does not answer a query that every GPU supports, such as "GPU is lost"; "" if it
+    answers."""
     try:
         nvml.nvmlDeviceGetMemoryInfo(handle)
     except Exception as error:  # noqa: BLE001  # the errors are classes of the module's own
@@ -102,7 +105,7 @@ def _fault(nvml: Any, handle: Any) -> str:
 
 
 def _memory(nvml: Any, ask: _Ask) -> tuple[int | None, int | None, bool]:
-    """Return all of it, what is used, and whether the driver's own part is known; in MiB."""
+    """Return the total memory and the memory in use, in MiB, and whether the driver's own part is known."""
     version = getattr(nvml, "nvmlMemory_v2", None)
     found = ask("nvmlDeviceGetMemoryInfo", version) if version is not None else None
     found = found or ask("nvmlDeviceGetMemoryInfo")
@@ -146,7 +149,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """Older versions of the module answer in bytes."""
+    """Return a text from NVML. Older versions of the module return bytes."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return values.known(text)[:200] if isinstance(text, str) else ""
 

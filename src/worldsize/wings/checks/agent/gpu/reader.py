@@ -1,4 +1,4 @@
-"""Read a node's GPUs: by NVML, else by nvidia-smi.
+"""Reader of a node's GPUs: by NVML, otherwise by nvidia-smi.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,7 +20,8 @@ from worldsize.wings.checks.agent.programs.program_output import ProgramEnd, run
 from worldsize.wings.checks.agent.readers.asked_values import asked_number
 
 LIMIT = 15.0
-"""Seconds for all questions to nvidia-smi: less than a probe has, so that the row says what was late."""
+"""The time limit in seconds for all calls of nvidia-smi. It is less than that of a probe, so that the row can name the
+cause."""
 
 NOT_FOUND = "nvidia-smi was not found"
 LATE = "nvidia-smi did not answer in time"
@@ -34,8 +35,8 @@ _PLACES = (("usr", "bin", "nvidia-smi"), ("usr", "lib", "wsl", "lib", "nvidia-sm
 
 
 def is_looked_at(context: NodeContext) -> bool:
-    """Return whether GPUs matter here: the job asks for some, or does not say and there are some. Virtual GPUs do
-    not."""
+    """Return whether GPUs matter here: the job requests some, or does not state how many and there are some. Virtual
+    GPUs do not count."""
     if context.environ.get("WORLDSIZE_VIRTUAL_GPUS"):
         return False
     asked = asked_number(context.asked, "gpus")
@@ -43,7 +44,7 @@ def is_looked_at(context: NodeContext) -> bool:
 
 
 def read_gpus(context: NodeContext, run: Run = run_program) -> GpuReport:
-    """What can be read; a report with a failure, and no GPUs, where nothing can."""
+    """Return the report of the GPUs; a report with a failure, and without GPUs, if none can be read."""
     if has_nvidia(context):
         nvml = load_nvml()
         found = read_nvml(nvml) if nvml is not None else None
@@ -56,8 +57,9 @@ def read_gpus(context: NodeContext, run: Run = run_program) -> GpuReport:
 
 
 def find_nvidia_smi(context: NodeContext) -> str | None:
-    """Return the program by the ranks' PATH, else where drivers install it; None where it is missing. What a PATH finds
-    in the working directory is passed over: that holds the job's files."""
+    """Return the path of nvidia-smi from the ranks' PATH, otherwise from the places where drivers install it; None if
+    it is missing. A program that PATH finds in the working directory is ignored, because that directory contains the
+    job's files."""
     try:
         found = find_program("nvidia-smi", context.environ)
     except OSError:
@@ -69,7 +71,7 @@ def find_nvidia_smi(context: NodeContext) -> str | None:
 def ask(
     program: str, words: Sequence[str], environ: Mapping[str, str], run: Run, deadline: float
 ) -> tuple[str, int | None, str]:
-    """What nvidia-smi printed and its exit code; the last text says why it could not be asked, else it is empty."""
+    """Run nvidia-smi. Return its output, its exit code, and the reason why it could not be run, or ""."""
     left = deadline - time.monotonic()
     if left <= 0:
         return "", None, LATE
@@ -81,8 +83,8 @@ def ask(
 
 
 def _read_program(program: str, environ: Mapping[str, str], run: Run) -> GpuReport:
-    """Return the answer; where it is none, that without the ranks' paths of libraries: a path to CUDA's stubs makes
-    nvidia-smi load a library that only pretends to be the driver's."""
+    """Return the report of nvidia-smi. If it contains no GPUs, try again without the ranks' library paths: a path to
+    CUDA's stubs makes nvidia-smi load a library that only imitates the driver's."""
     deadline = time.monotonic() + LIMIT
     report = _answer(program, environ, run, deadline)
     if report.gpus or not any(name in environ for name in _LIBRARIES):

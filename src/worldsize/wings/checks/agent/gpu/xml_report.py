@@ -1,7 +1,8 @@
-"""`nvidia-smi -q -x`, of drivers 340 to 580: one answer for all that is looked at.
+"""Parser for `nvidia-smi -q -x` of drivers 340 to 580: one output with all facts that are needed.
 
-It is not always XML: drivers of 2024 close tags that were never opened, names of processes hold any characters, and
-messages about lost GPUs stand between the lines. So it is read tag by tag, and what does not fit is passed over.
+The output is not always XML: drivers of 2024 close tags that were never opened, names of processes contain any
+characters, and messages about lost GPUs appear between the lines. It is therefore read tag by tag, and anything that
+does not fit is skipped.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,7 +23,7 @@ _MOST_PROCESSES = 256
 
 
 class _Section:
-    """One GPU's part of the answer: texts by their path in it, and the lists."""
+    """The part of the output for one GPU: its texts by their paths, and its lists."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -30,12 +31,12 @@ class _Section:
         self.mig_devices = 0
 
     def get(self, *paths: str) -> str:
-        """Return the first of these texts that is there."""
+        """Return the text at the first of these paths that exists; "" if none does."""
         return next((self.texts[path] for path in paths if path in self.texts), "")
 
 
 def parse_xml(text: str) -> GpuReport:
-    """What the answer says. Where it is none, a report without GPUs that names the first words as its failure."""
+    """Parse the output into a report. If it contains no GPUs, the report's failure is its first line."""
     head, sections = _sections(text)
     missing = tuple(values.plain(found) for found in _NO_ANSWER.findall(text)[:_MOST_GPUS])
     missing = tuple(each for each in missing if "Permission" not in each)
@@ -65,7 +66,7 @@ def _sections(text: str) -> tuple[_Section, list[_Section]]:
 
 
 def _note(section: _Section, stack: list[str], text: str) -> None:
-    """Keep what stands at this place."""
+    """Record the text at this place of the output."""
     name = stack[-1]
     if name == "process_info" and len(section.processes) < _MOST_PROCESSES:
         section.processes.append({})
@@ -105,9 +106,10 @@ def _gpu(index: int, section: _Section) -> Gpu:
 
 
 def used_memory(total: int | None, used: int | None, free: int | None, reserved: int | None) -> tuple[int | None, bool]:
-    """Memory in use by programs, and whether what the driver keeps for itself is known and not part of it.
+    """Return the memory in use by programs, and whether the driver's own memory is known and not part of it.
 
-    Drivers before 510 tell nothing of it, and some count it as used: what is neither free nor reserved is used.
+    Drivers before 510 do not report their own memory, and some count it as used. If it is known, the memory that is
+    neither free nor reserved is in use.
     """
     if total is None or free is None or reserved is None:
         return used, False
@@ -124,7 +126,8 @@ def _process(fields: dict[str, str]) -> GpuProcess:
 
 
 def _uncorrected_errors(section: _Section) -> int | None:
-    """Volatile errors: `double_bit` up to Volta, by the kind of memory since Ampere, and by its cause since 550."""
+    """Return the number of volatile uncorrected errors; None if it is not reported. It is named `double_bit` up to
+    Volta, by the kind of memory since Ampere, and by its cause since 550."""
     at = "ecc_errors/volatile/"
     kinds = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable")
     found = [values.number(section.get(at + name)) for name in (*kinds, "double_bit/total")]
@@ -133,13 +136,15 @@ def _uncorrected_errors(section: _Section) -> int | None:
 
 
 def _is_pending(section: _Section) -> bool:
-    """Rows since Ampere; pages before, which were called blacklisted once."""
+    """Return whether memory waits for a reset to be replaced: rows since Ampere, pages before, which older drivers call
+    blacklisted."""
     pages = ("retired_pages/pending_retirement", "retired_pages/pending_blacklist")
     return any(section.get(name) == "Yes" for name in ("remapped_rows/remapped_row_pending", *pages))
 
 
 def _recovery(section: _Section) -> str:
-    """Return the driver's own word, since 565; before it, two questions with Yes or No."""
+    """Return the recovery action: the driver's own word since 565, and before that the one that follows from two
+    Yes-or-No values. "" if there is none."""
     if action := values.known(section.get("gpu_recovery_action")):
         return action[:40]
     if section.get("gpu_reset_status/reset_required") == "Yes":
@@ -148,7 +153,8 @@ def _recovery(section: _Section) -> str:
 
 
 def _throttle(section: _Section) -> int | None:
-    """Return the bits of the reasons: `clocks_event_reasons` since 535, `clocks_throttle_reasons` before."""
+    """Return the bits of the reasons for a lower clock: `clocks_event_reasons` since 535, `clocks_throttle_reasons`
+    before. None if none is reported."""
     found = None
     for name, bit in REASONS.items():
         state = section.get(

@@ -1,4 +1,4 @@
-"""What the judges of several stages ask of a cluster and of an answer.
+"""Queries on a cluster and on an answer that the judges of several stages use.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,19 +13,19 @@ from worldsize.wings.checks.agent.judgement.numbers import number_of
 
 
 def are_real_nodes(cluster: Cluster) -> bool:
-    """Return whether there are several nodes, each a machine, or what stands for one: not the virtual nodes of one
+    """Return whether there are several nodes that are, or count as, separate machines; not the virtual nodes of one
     machine."""
     return len(cluster.nodes) > 1 and not cluster.asked.get("virtual")
 
 
 def number_in(answer: Any, name: str) -> float | None:
-    """Return the number of this name in a node's answer; None where it has none that is finite and not negative."""
+    """Return the number with this name in a node's answer; None if there is none that is finite and not negative."""
     number = number_of(answer.get(name)) if isinstance(answer, Mapping) else None
     return number if number is not None and number >= 0 else None
 
 
 def usable_gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
-    """Return how many GPUs the node has that its torch can use, and the job may."""
+    """Return the number of GPUs of the node that its torch can use and that the job may use."""
     found, torch = node.facts.get("gpus"), node.facts.get("torch")
     if not isinstance(found, (list, tuple)) or not isinstance(torch, Mapping) or not torch.get("cuda"):
         return 0

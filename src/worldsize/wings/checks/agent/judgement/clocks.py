@@ -1,8 +1,8 @@
-"""Whether the nodes' clocks agree.
+"""Check that the nodes' clocks agree.
 
-A warning from 1 s on: lines of logs come in the wrong order, and `make`, rsync and caches go by the times of files that
-another node wrote. Bad from 300 s on: that is the life of a MUNGE credential (munged(8)) and the skew that Kerberos
-allows (`clockskew` in krb5.conf(5)), so that Slurm's steps, and mounts by Kerberos, are refused.
+It gives a warning from 1 s on: lines of logs are in the wrong order, and `make`, rsync and caches rely on the times of
+files that another node wrote. It is bad from 300 s on: that is the lifetime of a MUNGE credential (munged(8)) and the
+skew that Kerberos allows (`clockskew` in krb5.conf(5)), so that Slurm's steps, and mounts by Kerberos, are refused.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,7 +20,7 @@ ID = "clock"
 
 WARNING_FROM = 1.0
 BAD_FROM = 300.0
-"""Seconds."""
+"""The differences in seconds from which a clock gets a warning, and is bad."""
 
 _WHAT = "the nodes' clocks"
 
@@ -28,16 +28,17 @@ _HINT = "let an NTP client set the clock of {}; `timedatectl` and `chronyc track
 
 
 class ClockOffset(NamedTuple):
-    """How many seconds a node's clock is ahead of the head's, and how much that may be wrong either way: half of the
-    round trip in which it was asked."""
+    """The number of seconds that a node's clock is ahead of the head's, and the uncertainty in either direction: half
+    of the round trip of the query."""
 
     seconds: float
     uncertainty: float
 
 
 def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None:
-    """Return the offset by the exchange of the shortest round trip; each is this node's time before, the other's, and
-    this node's time after, in ns. None without any: a clock that was set back meanwhile gives none."""
+    """Return the offset from the exchange with the shortest round trip. Each exchange is this node's time before, the
+    other node's time, and this node's time after, in ns. None without a usable exchange; one in which the clock was set
+    back is not usable."""
     whole = [(after - before, before, other) for before, other, after in exchanges if after >= before]
     if not whole:
         return None
@@ -46,8 +47,9 @@ def best_offset(exchanges: Sequence[tuple[int, int, int]]) -> ClockOffset | None
 
 
 def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> list[CheckRow]:
-    """Return a row for each node whose clock differs from most, and for each that did not tell; else one for all.
-    `offsets`: of the nodes to the head's clock, by their ranks, the head's own 0 among them. None of a single node."""
+    """Return a row for each node whose clock differs from most, and for each that has not reported its offset;
+    otherwise one for all. `offsets` are those of the nodes to the head's clock, by their ranks, including the head's
+    own 0. Empty for a single node."""
     if len(nodes) < 2:
         return []
     usual = _usual(nodes, offsets)
@@ -56,8 +58,8 @@ def clock_rows(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset])
 
 
 def _usual(nodes: Sequence[CheckedNode], offsets: Mapping[int, ClockOffset]) -> float:
-    """Return the offset that the others are compared with: the median, so that the head's clock may be the wrong one;
-    of two nodes the head's."""
+    """Return the offset that all nodes are compared with: the median, because the head's clock may be the wrong one.
+    For two nodes it is the head's."""
     seconds = [offset.seconds for offset in offsets.values()]
     return median_of(seconds) if len(seconds) > 2 else offsets.get(nodes[0].node_rank, ClockOffset(0.0, 0.0)).seconds
 

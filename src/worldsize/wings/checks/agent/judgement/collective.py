@@ -1,4 +1,4 @@
-"""What the ranks of the collective's check have reported.
+"""Judgement of the reports of the ranks in the check of a collective.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,11 +22,12 @@ WHAT = "an all-reduce over all ranks"
 STAGES = ("", "started", "imported", "connected", "gathered", "joined", "done")
 
 EARLY = 5.0
-"""Seconds of the collective: what fails before has a cause of its own, and what fails later waited for another rank."""
+"""A time in seconds from the start of the collective. A failure before it has a cause of its own; a later failure is
+the result of waiting for another rank."""
 
 HANGS = 15.0
-"""Seconds without a word from any rank, all of which were there: on a machine where everything takes ten times as long,
-joining takes three."""
+"""The seconds without a report from any rank after which the collective counts as hanging, if all ranks have started.
+On a machine where everything takes ten times as long, joining takes three seconds."""
 
 _WRONG = (
     "training would be wrong without an error: leave the node out (--exclude-bad), and report it to the administrators"
@@ -44,7 +45,7 @@ _TOGETHER = {
 
 
 class _Rank(NamedTuple):
-    """A rank's report, and on which node it ran."""
+    """A rank's report, and the node on which it ran."""
 
     node: CheckedNode
     number: int
@@ -57,12 +58,12 @@ class _Rank(NamedTuple):
 
     @property
     def silent(self) -> float:
-        """The seconds without a word of it until it was ended; 0 of one that ended by itself."""
+        """The seconds without a report from the rank until it was terminated; 0 for a rank that ended by itself."""
         return number_in(self.report, "silent") or 0.0
 
 
 def collective_rows(nodes: Sequence[CheckedNode], backend: str) -> list[CheckRow]:
-    """Return the row of all, or rows of the nodes to which the first of its steps that went wrong is due."""
+    """Return one row for all nodes, or rows of the nodes that caused the first step to go wrong."""
     if not nodes:
         return []
     ranks = [rank for node in nodes for rank in _ranks(node)]
@@ -82,7 +83,7 @@ def _rank(node: CheckedNode, number: str, report: Mapping[str, Any]) -> _Rank:
 
 
 def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[CheckRow]:
-    """Return a row of each node that has some of these ranks, with the words of the first."""
+    """Return a row for each node that has some of these ranks, with the words of its first rank."""
     first: dict[int, CheckRow] = {}
     for rank, words in found:
         row = CheckRow(rank.node.label, ID, WHAT, f"rank {rank.number} {words}", verdict, hint)
@@ -91,7 +92,8 @@ def _rows(found: Sequence[tuple[_Rank, str]], verdict: str, hint: str) -> list[C
 
 
 def _wrong(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    """Return a wrong number spreads: where all nodes have it, none of them can be named."""
+    """Return the rows of wrong results. A wrong number spreads: if all nodes have it, there is one row without a node,
+    because the cause is not known."""
     found = [(rank, f"got a wrong result: {_line(rank.report['wrong'])}") for rank in ranks if "wrong" in rank.report]
     rows = _rows(found, BAD, _WRONG)
     nodes = {rank.node.node_rank for rank in ranks}
@@ -116,7 +118,7 @@ def _import_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
-    """Those that did not reach rank 0: a row of the head where nobody did."""
+    """Return the rows of the ranks that did not reach rank 0: one row of the head if no other node reached it."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("connected")]
     head = next((rank for rank in ranks if rank.number == 0), None)
     told = [rank for rank in found if "port" not in rank.report or rank is head]
@@ -138,8 +140,8 @@ def _connection_rows(ranks: Sequence[_Rank]) -> list[CheckRow]:
 
 
 def _not_together(ranks: Sequence[_Rank], backend: str) -> list[CheckRow]:
-    """Return all ranks were there, and the collective failed, or did not end. That it takes long is no proof for NCCL,
-    which has much to load and to set up."""
+    """Return the row of a collective that failed or did not end although its ranks had started. A long duration alone
+    is no proof for NCCL, which has much to load and to set up."""
     found = [rank for rank in ranks if rank.stage < STAGES.index("done")]
     if not found:
         return []
@@ -165,7 +167,7 @@ def _commonest(found: Sequence[_Rank]) -> str:
 
 
 def _broken(ranks: Sequence[_Rank], found: Sequence[_Rank], words: str, verdict: str, hint: str) -> CheckRow:
-    """Return the row of the only node that has these ranks, or of all."""
+    """Return one row: of the only node that has these ranks, or of all nodes."""
     labels = sorted({rank.node.label for rank in found})
     value = words.replace("{}", f"rank {found[0].number}" if len(found) == 1 else f"{len(found)} of {len(ranks)} ranks")
     return CheckRow(labels[0] if len(labels) == 1 else "", ID, WHAT, value, verdict, hint)

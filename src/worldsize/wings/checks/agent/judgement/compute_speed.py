@@ -1,4 +1,4 @@
-"""Which nodes compute slower than the others, twice.
+"""Judgement of the nodes that compute slower than the others in both rounds.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,18 +18,21 @@ from worldsize.wings.checks.agent.judgement.rounds import REAL_LOSS, ROUNDS, Com
 ID = "speed.compute"
 WHAT = "computing"
 SLOW, VERY_SLOW = 0.5, 0.4
-"""Of the median of the others, in both rounds. Turbo clocks and a busy second thread of a core stay above it."""
+"""Shares of the median of the others, in both rounds, below which a node is slow and very slow. Turbo clocks and a busy
+second thread of a core stay above them."""
 
 SLOW_IF_KEPT = 0.7
-"""The same where it is known that the node's threads were kept from running: no noise looks like that twice."""
+"""The same limit for a node whose threads are known to have been kept from running. Noise does not look like that
+twice."""
 
 BUSY, QUIET = 0.5, 0.2
-"""The share of the time in which others have a node's cores, where that is worth a word; and that of most other nodes
-then: where all are busy, nothing is said."""
+"""The share of the time in which other processes have a node's cores from which it is reported, and the maximum share
+of most other nodes in that case. If all nodes are busy, nothing is reported."""
 
 STARVED = 0.4
-"""Of the share of the time that the others' threads get, in both rounds: so it is where a node's control group limits
-it, and does not show it. Four nodes of one machine of two cores got 0.85 of each other's at least, in 25 checks."""
+"""A share of the CPU time that the others' threads get, in both rounds. A node below it has a control group that limits
+its CPU time without showing it. Four nodes of one machine of two cores got at least 0.85 of each other's, in 25 checks.
+"""
 
 _THROTTLED = (
     "its control group limits its CPU time: ask for more cores (Slurm: --cpus-per-task), "
@@ -46,9 +49,9 @@ _STARVED = "its CPU time is limited, or other processes have it: ask for more co
 
 
 class _Pace(NamedTuple):
-    """How a node did in both rounds: its rate, and the time that its threads got, over that of the others in the better
-    one; how busy the median of the others was in the worse one; and whether its processors are of the model that most
-    have."""
+    """The speed of a node in both rounds. `ratio` is its rate, and `got` the share of the time that its threads got,
+    both relative to the others' in the better round. `others` is how busy the median of the other nodes was in the
+    worse round. `same_model` is whether its processors are of the model that most nodes have."""
 
     node: CheckedNode
     rounds: tuple[Compute, Compute]
@@ -59,7 +62,7 @@ class _Pace(NamedTuple):
 
 
 def compute_rows(cluster: Cluster) -> list[CheckRow]:
-    """Return a row of each node that is slow, busy or unknown; one of all where none is."""
+    """Return a row for each node that is slow, busy or unknown; one for all if there is none."""
     known = [node for node in cluster.nodes if all(_measurement(node, name) for name in ROUNDS)]
     ranks = {node.node_rank for node in known}
     rows = [_unknown_row(node) for node in cluster.nodes if node.node_rank not in ranks]
@@ -125,7 +128,8 @@ def _slow_value(pace: _Pace, lost: float) -> str:
 
 
 def _slow_verdict(pace: _Pace, count: int) -> str:
-    """A few times slower is bad; of two nodes, or where the hardware is another one, it is for people to judge."""
+    """Return the verdict on a slow node: bad if it is several times slower; a warning, for users to judge, with only
+    two nodes or with different hardware."""
     return BAD if pace.ratio < VERY_SLOW and count > 2 and pace.same_model else WARNING
 
 

@@ -1,4 +1,4 @@
-"""Which GPUs multiply slower than the others, and which nodes' NCCL is slow, twice.
+"""Judgement of the GPUs that multiply slower than the others, and of the nodes whose NCCL is slow, in both rounds.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,14 +22,16 @@ COMPUTE_ID, NETWORK_ID = "speed.compute", "speed.network"
 PRODUCTS, NCCL = "matrix products on GPUs", "NCCL with two other nodes"
 
 SLOW, VERY_SLOW = 0.75, 0.5
-"""Of the median of the other GPUs of the same model (0.75: NVIDIA's resiliency extension calls that a straggler)."""
+"""Shares of the median of the other GPUs of the same model below which a GPU is slow and very slow (0.75: NVIDIA's
+resiliency extension calls that a straggler)."""
 
 SLOW_NETWORK = 0.5
 FEWEST = 4
-"""GPUs of a model from which on their median says something."""
+"""The number of GPUs of a model from which on their median is meaningful."""
 
 OF_PEAK = 0.25
-"""Of the data sheet's figure, where there are fewer: products of 8192 rows reach 0.5 to 0.8 of it."""
+"""The share of the data sheet's figure below which a GPU is slow, if there are fewer GPUs. Products of 8192 rows reach
+0.5 to 0.8 of that figure."""
 
 PEAKS = (
     ("B200", 2250e12), ("H200 NVL", 835e12), ("H200", 989e12), ("H100 PCIe", 756e12), ("H100 NVL", 835e12),
@@ -39,14 +41,14 @@ PEAKS = (
 """16-bit operations per second without sparsity, by the words of a model's name (NVIDIA's data sheets)."""
 
 _PART = re.compile(r"\bMIG\b|-[0-9]+[ABCQ]$")
-"""In the names of parts of a GPU: of MIG, or of a virtual machine ("NVIDIA A10-4Q")."""
+"""Pattern in the names of parts of a GPU: of MIG, or of a virtual machine ("NVIDIA A10-4Q")."""
 
 _GPU_HINT = "heat, a power limit or a failing GPU: see gpu.throttle and gpu.ecc, or leave the node out (--exclude-bad)"
 _NETWORK_HINT = "see fabric.ports and transport.nccl of this node, or leave it out (--exclude-bad)"
 
 
 class _Gpu(NamedTuple):
-    """One GPU: its operations per second in both rounds; None where it did not tell."""
+    """A GPU with its operations per second in both rounds; None for a round in which they were not reported."""
 
     node: CheckedNode
     number: int
@@ -55,7 +57,7 @@ class _Gpu(NamedTuple):
 
 
 def gpu_rows(cluster: Cluster) -> list[CheckRow]:
-    """Rows of nodes with slow GPUs or a slow NCCL; one of all where there are GPUs and none is slow."""
+    """Return the rows of nodes with slow GPUs or a slow NCCL; one row for all if there are GPUs and none is slow."""
     asked = [node for node in cluster.nodes if any("gpus" in answer_of(node, name) for name in ROUNDS)]
     gpus = [gpu for node in asked for gpu in _gpus(node)]
     known = [gpu for gpu in gpus if None not in gpu.flops]
@@ -73,7 +75,7 @@ def _gpus(node: CheckedNode) -> list[_Gpu]:
 
 
 def _unknown_rows(asked: Sequence[CheckedNode], known: Sequence[_Gpu]) -> list[CheckRow]:
-    """Return a row of each node with a GPU that did not tell its figure in both rounds."""
+    """Return a row for each node with a GPU that did not report its figure in both rounds."""
     counted = Counter(gpu.node.node_rank for gpu in known)
     return [
         CheckRow(node.label, COMPUTE_ID, PRODUCTS, _why(node), UNKNOWN, "the measurement did not end on this node")
@@ -88,7 +90,7 @@ def _why(node: CheckedNode) -> str:
 
 
 def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
-    """Return a row of each node, of its slowest GPU."""
+    """Return a row for each node with a slow GPU, on its slowest one."""
     found: dict[int, CheckRow] = {}
     for model in sorted({gpu.model for gpu in known}):
         same = [gpu for gpu in known if gpu.model == model]
@@ -98,7 +100,7 @@ def _slow_rows(known: Sequence[_Gpu]) -> list[CheckRow]:
 
 
 def _rows_by_others(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
-    """Return the slowest first."""
+    """Return the slow GPUs with their rows, compared with the others of the same model, the slowest first."""
     rounds = [against_others({at: gpu.flops[turn] or 0.0 for at, gpu in enumerate(same)}) for turn in (0, 1)]
     ratios = sorted((max(each[at] for each in rounds), at) for at in range(len(same)))
     return [
@@ -118,7 +120,8 @@ def _rows_by_data_sheet(same: Sequence[_Gpu]) -> list[tuple[_Gpu, CheckRow]]:
 
 
 def _of_peak(gpu: _Gpu) -> float:
-    """Its share of the data sheet's figure; 1.0 where its model, or its part of a GPU, is in no table."""
+    """Return the GPU's share of the data sheet's figure; 1.0 if its model is not in the table, or if it is a part of a
+    GPU."""
     words = set(gpu.model.replace("-", " ").split())
     peak = next((peak for name, peak in PEAKS if words.issuperset(name.split())), 0.0)
     return max(each or 0.0 for each in gpu.flops) / peak if peak and not _PART.search(gpu.model) else 1.0
@@ -158,7 +161,8 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> dict[int, set[int]]:
 
 
 def _is_slow(rank: int, ratios: Sequence[Mapping[int, float]], partners: Sequence[Mapping[int, set[int]]]) -> bool:
-    """Return whether it was slow in both rounds, with other nodes, one of which was not slow without it."""
+    """Return whether a node was slow in both rounds with different partners, at least one of which was not slow in the
+    other round, without this node."""
     first, second = (each.get(rank, set()) for each in partners)
     if first & second or any(each[rank] >= SLOW_NETWORK for each in ratios):
         return False

@@ -1,4 +1,4 @@
-"""Which nodes differ from the others in a value that is to be the same on all, and the rows of what was found of nodes.
+"""Comparison of a value that must be the same on all nodes, and the rows of findings about nodes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,7 +19,8 @@ _LONGEST = 60
 
 
 class Difference(NamedTuple):
-    """The value that most nodes have, those that have it, and the value of each other node, by its rank."""
+    """The value that most nodes have, the ranks of the nodes that have it, and the value of each other node, by its
+    rank."""
 
     usual: str
     usual_nodes: tuple[int, ...]
@@ -27,8 +28,8 @@ class Difference(NamedTuple):
 
 
 def difference_of(values: Mapping[int, str]) -> Difference | None:
-    """How these values, by the nodes' ranks, differ; None where they are equal. Of two values that equally many nodes
-    have, the usual one is that of the lowest rank."""
+    """Return how these values, by the nodes' ranks, differ; None if they are equal. If two values are equally frequent,
+    the usual one is that of the lowest rank."""
     ranks: dict[str, list[int]] = {}
     for rank in sorted(values):
         ranks.setdefault(values[rank], []).append(rank)
@@ -40,13 +41,12 @@ def difference_of(values: Mapping[int, str]) -> Difference | None:
 
 
 def holders_text(nodes: Mapping[int, CheckedNode], ranks: Sequence[int]) -> str:
-    """Return the nodes that have the usual value, in words that a verb in the plural or singular follows: "the other 3
-    have", "node0 has"."""
+    """Return the nodes that have the usual value in words, with their verb: "the other 3 have", "node0 has"."""
     return f"{nodes[ranks[0]].label} has" if len(ranks) == 1 else f"the other {len(ranks)} have"
 
 
 class Finding(NamedTuple):
-    """Something about a node that is not fine: its verdict, what was seen, and what mends it."""
+    """A problem of a node: its verdict, what was found, and a hint how to fix it."""
 
     verdict: str
     words: str
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 def finding_rows(
     nodes: Sequence[CheckedNode], id: str, what: str, found: Iterable[tuple[int, Finding]]
 ) -> list[CheckRow]:
-    """Return a row of each node that something was found of, given by its rank: the worst before the rest."""
+    """Return a row for each node that has findings, which are given by its rank. The worst finding is first."""
     by_rank: dict[int, list[Finding]] = {}
     for rank, finding in found:
         by_rank.setdefault(rank, []).append(finding)
@@ -71,14 +71,15 @@ def _finding_row(node: CheckedNode, id: str, what: str, found: list[Finding]) ->
 
 
 def value_text(value: Any) -> str:
-    """Return a fact as text of one line: 60 characters at most, without control characters."""
+    """Return a fact as text in one line, with at most 60 characters and without control characters."""
     text = value if isinstance(value, str) else str(value)
     shown = "".join(each if each.isprintable() else "?" for each in text[: _LONGEST + 1])
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
-    """Return the value where it is a mapping with texts for names, else an empty one: nodes may say anything."""
+    """Return the value if it is a mapping whose keys are strings, otherwise an empty one, because the data of nodes may
+    be anything."""
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value) else {}
 
 

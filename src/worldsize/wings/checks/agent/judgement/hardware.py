@@ -1,7 +1,7 @@
-"""Whether the nodes have the same hardware: GPUs, ports of the fabric, cores, memory.
+"""Check that the nodes have the same hardware: GPUs, ports of the fabric, cores, memory.
 
-A training that waits for all its ranks is as fast as the slowest node, so a node with less is named, and one with more
-is not. Standard library only: travels inside agent.pyz (Python >= 3.8).
+A training that waits for all its ranks is as fast as the slowest node, so a node with less is reported, and one with
+more is not. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from worldsize.wings.checks.agent.judgement.groups import value_text
 from worldsize.wings.checks.agent.judgement.numbers import positive_of
 
 _MEMORY_SHARE = 0.95
-"""Azure's and Meta's health checks let memory differ by 3 to 5 %."""
+"""The share of the usual memory that a node must have. Azure's and Meta's health checks permit differences of 3 to 5
+%."""
 
 _MOST_NODES = 8
 _LAYERS = {"InfiniBand": "InfiniBand", "Ethernet": "RoCE", "OmniPath": "Omni-Path"}
 
 
 def hardware_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    """Return the rows same.gpus and same.hardware: one for all nodes where they are the same, else one for each that
-    has less. Nothing of what no node has told."""
+    """Return the rows same.gpus and same.hardware: one for all nodes if they are the same, otherwise one for each that
+    has less. There is no row for facts that no node has reported."""
     return [*_gpu_rows(nodes), *_machine_rows(nodes)] if len(nodes) > 1 else []
 
 
@@ -48,7 +49,8 @@ def _gpu_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
 
 
 def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[CheckRow]:
-    """Return a row for each node with other GPUs than more than half of them; where none are so many, one for all."""
+    """Return a row for each node whose GPUs differ from those of more than half of the nodes. If there is no such
+    majority, return one row for all."""
     if len(kinds[usual]) * 2 <= count:
         words = [f"{_labels(labels)}: {gpus or 'none'}" for gpus, labels in sorted(kinds.items())]
         hint = "the slowest GPU sets the pace: ask for nodes of one kind"
@@ -59,7 +61,8 @@ def _odd_rows(kinds: dict[str, list[str]], usual: str, count: int) -> list[Check
 
 
 def _gpus(node: CheckedNode) -> str | None:
-    """Return a node's GPUs as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None where it has not told."""
+    """Return a node's GPUs as text, equal for equal ones: "8 × NVIDIA H100 80GB HBM3"; None if the node has not
+    reported them."""
     gpus = node.facts.get("gpus")
     if not isinstance(gpus, (list, tuple)):
         return None
@@ -93,8 +96,8 @@ def _name_fewer(
     share: float,
     text: Callable[[Any], str],
 ) -> str:
-    """Note what each node has that is less than `share` of what half of the nodes have at least. Return what these have
-    as text; "" where nobody has any."""
+    """Record in `less` the value of each node that is below `share` of the value that at least half of the nodes reach.
+    Return that value as text; "" if no node has any."""
     told = {node.label: value for node in nodes if (value := value_of(node)) is not None}
     usual = sorted(told.values())[len(told) // 2] if told else 0
     if not usual:
@@ -110,14 +113,15 @@ def _number(name: str) -> Callable[[CheckedNode], Any]:
 
 
 def _layers(nodes: Sequence[CheckedNode]) -> list[tuple[str, str]]:
-    """Return the kinds of ports that ranks use: where there is InfiniBand or Omni-Path, Ethernet ports are for other
-    things, and some may have no cable."""
+    """Return the kinds of ports that ranks use. If there is InfiniBand or Omni-Path, Ethernet ports have other
+    purposes, and some may have no cable."""
     fast = [(layer, name) for layer, name in _LAYERS.items() if layer != "Ethernet"]
     return fast if any(_rate(layer)(node) for layer, _ in fast for node in nodes) else list(_LAYERS.items())
 
 
 def _rate(layer: str) -> Callable[[CheckedNode], Any]:
-    """Return the sum of the rates of a node's active ports, in Gb/s."""
+    """Return a function that returns the sum of the rates of a node's active ports of this kind, in Gb/s; None if its
+    ports are not known."""
 
     def value_of(node: CheckedNode) -> float | None:
         ports = node.facts.get("fabric")

@@ -1,4 +1,5 @@
-"""By which interface each node reaches the others: the same kind everywhere, fast enough, and there where it is named.
+"""Check of the interface by which each node reaches the others: that it is of the same kind everywhere, that it is fast
+enough, and that it exists if a variable names it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -35,8 +36,8 @@ _SLOW_HINT = "gradients of several GPUs need more: "
 def interface_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
-    """Return a row for each node whose interface differs from most, is too slow for its GPUs, or lacks what a variable
-    names; else one for all. None where no interface is known."""
+    """Return a row for each node whose interface differs from most or is too slow for its GPUs, or that lacks an
+    interface that a variable names; otherwise one for all. Empty if no interface is known."""
     by_rank = {node.node_rank: node for node in nodes}
     answered = {rank: answer for rank, answer in answers.items() if answer is not None and rank in by_rank}
     known = {rank: answer.interface for rank, answer in answered.items() if answer.interface is not None}
@@ -57,7 +58,7 @@ def _words(interface: Interface) -> str:
 
 
 def _attributes(interface: Interface) -> dict[str, str]:
-    """What is to be the same; "" where it is not known."""
+    """Return the attributes that must be the same on all nodes; "" for one that is not known."""
     speed = f"{interface.mbps / 1000:g} Gb/s" if interface.mbps else ""
     return {"kind": interface.kind, "speed": speed, "mtu": f"MTU {interface.mtu:g}" if interface.mtu else ""}
 
@@ -76,8 +77,8 @@ def _different(by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface
 def _slow(
     by_rank: Mapping[int, CheckedNode], known: Mapping[int, Interface], asked: Mapping[str, Any]
 ) -> Iterator[tuple[int, Finding]]:
-    """1 Gb/s or less for two GPUs or more, where no InfiniBand or RoCE port carries the data instead. NCCL, other than
-    gloo, finds a faster interface by itself."""
+    """Yield the nodes with 1 Gb/s or less for two GPUs or more, and without an InfiniBand or RoCE port that carries the
+    data instead. Unlike gloo, NCCL finds a faster interface by itself."""
     for rank, interface in known.items():
         node = by_rank[rank]
         if interface.mbps and interface.mbps <= _SLOW_MBPS and _gpus(node, asked) > 1 and not has_active_port(node):
@@ -96,7 +97,7 @@ def _gpus(node: CheckedNode, asked: Mapping[str, Any]) -> int:
 
 
 def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]) -> Iterator[tuple[int, Finding]]:
-    """Yield the nodes that have none of the interfaces which a variable names."""
+    """Yield the nodes that have none of the interfaces that a variable names."""
     for rank, answer in answered.items():
         for variable, backend in ((_NCCL, "nccl"), (_GLOO, "gloo")):
             value = answer.ifnames.get(variable, "")
@@ -108,8 +109,8 @@ def _name_findings(answered: Mapping[int, ReachAnswer], asked: Mapping[str, Any]
 
 
 def _matches(variable: str, value: str, interfaces: Sequence[str]) -> bool:
-    """Return whether the variable's value means one of these: NCCL takes beginnings of names, whole names after `=`,
-    and after `^` those that it leaves out; gloo takes whole names."""
+    """Return whether the variable's value selects one of these interfaces. NCCL reads beginnings of names, whole names
+    after `=`, and names to leave out after `^`. gloo reads whole names."""
     wanted = [name for name in value.lstrip("=^").split(",") if name]
     if variable == _NCCL and value.startswith("^"):
         return any(not each.startswith(tuple(wanted)) for each in interfaces) or not wanted

@@ -1,7 +1,7 @@
-"""Whether a node answers much slower than the others.
+"""Check for nodes that answer much slower than the others.
 
-Each node measures the one after it, so that each has two figures: its own to the next, and that of the one before it.
-The smaller counts: a slow neighbour spoils one of them, a slow node both.
+Each node measures the one after it, so that each has two figures: its own to the next, and that of the previous one to
+it. The smaller one counts: a slow neighbour affects one of them, a slow node both.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,7 +19,7 @@ ID = "network.latency"
 
 SLOW_FACTOR = 10
 SLOW_FROM = 0.005
-"""A node is slow above ten times the median of the others, and 5 ms."""
+"""The limits of a slow node: above ten times the median of the others, and above 5 ms."""
 
 _WHAT = "round trip of 64 bytes by TCP"
 
@@ -27,8 +27,8 @@ _HINT = "look for another way, a full link or a busy processor: `ip route get AD
 
 
 def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """Return a row for each node that is slow, of three or more; else one for all, with the smallest, the median and
-    the largest. None where nothing was measured."""
+    """Return a row for each slow node, if there are three or more nodes; otherwise one for all, with the smallest, the
+    median and the largest latency. Empty if nothing was measured."""
     seconds = _seconds(nodes, answers)
     if not seconds:
         return []
@@ -37,7 +37,7 @@ def latency_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer
 
 
 def _seconds(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> dict[int, float]:
-    """Return the smaller of each node's two figures."""
+    """Return the smaller of each node's two figures, by its rank."""
     figures: dict[int, list[float]] = {}
     for index, node in enumerate(nodes):
         answer = answers.get(node.node_rank)

@@ -1,7 +1,8 @@
-"""A file system that is not mounted on some node: what `probes/inputs.py` saw of the job's paths, over all nodes. Pure.
+"""Check for a file system that is not mounted on some nodes, from what `probes/inputs.py` found of the job's paths on
+all nodes. Pure.
 
-The directory that a file system is mounted on is there without it, and empty: so the node alone sees nothing wrong.
-Standard library only: travels inside agent.pyz (Python >= 3.8).
+The mount point exists without the file system, and is empty, so a single node cannot detect the problem. Standard
+library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HINT = "mount there what the other nodes have mounted, or leave the node out"
 
 
 class PathSeen(NamedTuple):
-    """What a node says of one path: see the fact `paths` of `probes/inputs.py`."""
+    """A node's report on one path: see the fact `paths` of `probes/inputs.py`."""
 
     rank: int
     label: str
@@ -31,15 +32,15 @@ class PathSeen(NamedTuple):
 
 
 def path_rows(nodes: Sequence[CheckedNode]) -> Sequence[CheckRow]:
-    """Return a row for each node whose directories differ from the others': bad where an input is empty here and is not
-    elsewhere; a warning where its file system is of another kind. Nothing is said of missing paths, which the node has
-    said itself, and nothing where all are alike."""
+    """Return a row for each node whose directories differ from the others': bad if an input is empty on this node only,
+    a warning if its file system is of another kind. There is no row for missing paths, which the node itself reports,
+    and none if all nodes are alike."""
     keys = dict.fromkeys(key for node in nodes for key in _paths(node))
     return finding_rows(nodes, _ID, _WHAT, (each for key in keys for each in _findings(key, _seen(nodes, key))))
 
 
 def _findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Finding]]:
-    """Of one path. Outputs may be empty on some nodes, and on disks of their own."""
+    """Yield the findings for one path. Outputs give none: they may be empty on some nodes, and on separate disks."""
     if key.startswith(OUTPUT):
         return
     full = [each for each in seen if each.entries]
@@ -63,8 +64,8 @@ def _kind_findings(key: str, seen: Sequence[PathSeen]) -> Iterator[tuple[int, Fi
 
 
 def _usual_family(families: Sequence[str]) -> str:
-    """What most nodes have; of two that are equally frequent, the one that is no local disk; "" where neither can be
-    told to be the right one."""
+    """Return the kind of file system that most nodes have. Among equally frequent ones, return the only one that is not
+    a local disk; "" if it is not clear which one is right."""
     counts = Counter(families).most_common()
     if len(counts) < 2 or counts[0][1] > counts[1][1]:
         return counts[0][0] if counts else ""
@@ -78,7 +79,7 @@ def _others(full: Sequence[PathSeen]) -> str:
 
 
 def _seen(nodes: Sequence[CheckedNode], key: str) -> Sequence[PathSeen]:
-    """Return the nodes that have a directory or file there."""
+    """Return the reports of the nodes that have a directory or file at this path."""
     return [each for each in (_path_seen(node, key) for node in nodes) if each is not None]
 
 
@@ -93,7 +94,8 @@ def _path_seen(node: CheckedNode, key: str) -> PathSeen | None:
 
 
 def _family(system: str) -> str:
-    """Return the two drivers of NFS show the same files; that of automounts is there before anything is mounted."""
+    """Return the kind of a file system. The two drivers of NFS show the same files and are one kind. That of automounts
+    is "", because it exists before anything is mounted."""
     return {"nfs4": "nfs", "autofs": ""}.get(system, system)
 
 

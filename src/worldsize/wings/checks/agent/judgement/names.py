@@ -1,4 +1,4 @@
-"""Whether the nodes' names mean the nodes, on each of them.
+"""Check that the nodes' names lead to the nodes, on each of them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,7 +19,7 @@ ID = "network.names"
 _WHAT = "the nodes' names"
 
 _USE_NAMES = frozenset(("mpirun", "srun", "deepspeed", "mpi", "horovod"))
-"""The launchers and frameworks that are told nodes by their names."""
+"""The launchers and frameworks that use the names of nodes."""
 
 _LOOPBACK = ("127.", "::1")
 
@@ -32,7 +32,7 @@ def name_rows(
     nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None], asked: Mapping[str, Any]
 ) -> list[CheckRow]:
     """Return a row for each node on which a name is wrong, missing or not known, or whose own name leads to its
-    loopback; else one for all. None where no node answered: the row of the ports says so."""
+    loopback; otherwise one for all. Empty if no node answered, which the row of the ports reports."""
     answered = {rank: answer for rank, answer in answers.items() if answer is not None}
     if not answered:
         return []
@@ -58,7 +58,7 @@ def _uses_names(asked: Mapping[str, Any]) -> bool:
 
 
 def _no_name_resolves(answered: Mapping[int, ReachAnswer]) -> bool:
-    """Return whether several nodes looked names up, and found none at all: the site has no names."""
+    """Return whether several nodes looked up names and found none at all, so that the site has no names."""
     names = [name for answer in answered.values() for name in answer.names]
     return len(answered) > 2 and bool(names) and all(not name.addresses and name.error for name in names)
 
@@ -88,8 +88,8 @@ def _addresses(name: NameResult) -> str:
 def _findings_of_own(
     node: CheckedNode, answer: ReachAnswer, by_rank: Mapping[int, CheckedNode], asked: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """PyTorch lets gloo listen at the first address of the node's own name, and on the loopback where there is none:
-    see `createDefaultDevice` in ProcessGroupGloo.cpp."""
+    """Yield the findings on the node's own name. PyTorch makes gloo listen at the first address of that name, and on
+    the loopback if there is none: see `createDefaultDevice` in ProcessGroupGloo.cpp."""
     own = answer.own
     if own is None or not _may_use_gloo(asked) or answer.ifnames.get("GLOO_SOCKET_IFNAME"):
         return
@@ -102,11 +102,11 @@ def _findings_of_own(
 
 
 def _may_use_gloo(asked: Mapping[str, Any]) -> bool:
-    """Return a job with GPUs that does not say its back end uses NCCL, most likely."""
+    """Return whether the job may use gloo. A job with GPUs that does not name its back end most likely uses NCCL."""
     backends = ("gloo",) if asked.get("gpus") else (None, "gloo")
     return asked.get("backend") in backends and asked.get("framework") in (None, "pytorch", "deepspeed")
 
 
 def _share_a_machine(nodes: Iterable[CheckedNode]) -> bool:
-    """Return whether all nodes have one address: the loopback then leads to each of them."""
+    """Return whether all nodes have the same address. The loopback then leads to each of them."""
     return len({node.address for node in nodes}) == 1

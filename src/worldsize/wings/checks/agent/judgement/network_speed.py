@@ -1,4 +1,4 @@
-"""Which nodes send or receive slower than the others, with two different partners.
+"""Judgement of the nodes that send or receive slower than the others, with two different partners.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -24,15 +24,15 @@ ID = "speed.network"
 WHAT = "TCP with two other nodes"
 SLOW = 0.5
 BUSY = 0.3
-"""The share of the time without a core from which on a node's rate says nothing of its network."""
+"""The share of the time without a core above which a node's rate shows nothing about its network."""
 
 _DIRECTIONS = (("received", "sent", previous_of), ("sent", "received", next_of))
 _HINT = "its network card, cable or port is slow, or it uses another interface: leave it out (--exclude-bad)"
 
 
 def network_rows(cluster: Cluster) -> list[CheckRow]:
-    """Return a row of each node that is slow; one of all where none is, and none where nothing was measured. A node
-    that does not answer has its row of the computing."""
+    """Return a row for each slow node; one for all if there is none, and no row if nothing was measured. A node that
+    does not answer has a row of its computing speed instead."""
     measured = [node for node in cluster.nodes if all(_is_measured(node, name) for name in ROUNDS)]
     if not measured:
         return []
@@ -54,7 +54,7 @@ def _is_busy(node: CheckedNode) -> bool:
 
 
 def _slow_nodes(cluster: Cluster, measured: Sequence[CheckedNode]) -> dict[int, str]:
-    """What each slow node is slow in, by its rank."""
+    """Return a description of the slow direction of each slow node, by its rank."""
     groups = groups_of(cluster)
     found: dict[int, str] = {}
     for direction, opposite, peers in _DIRECTIONS:
@@ -74,7 +74,7 @@ def _is_slow(
     theirs: Sequence[Mapping[int, float]],
     partners: Sequence[Mapping[int, int]],
 ) -> bool:
-    """Return whether it was slow with two partners, at least one of which was not with somebody else."""
+    """Return whether a node was slow with two partners, at least one of which was not slow with its other partner."""
     first, second = (each.get(rank) for each in partners)
     if first is None or second is None or first == second or any(each[rank] >= SLOW for each in ratios):
         return False

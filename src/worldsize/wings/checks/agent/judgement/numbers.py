@@ -1,4 +1,4 @@
-"""Numbers that nodes say, and numbers in words.
+"""Numbers in the answers of nodes, and formatting of numbers.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,25 +13,27 @@ _LARGEST = 1e18
 
 
 def number_of(value: Any) -> float | None:
-    """Return the value where it is a number, and not one that overflows; else None: nodes may say anything."""
+    """Return the value if it is a number that does not overflow; otherwise None, because the data of nodes may be
+    anything."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if -_LARGEST < value < _LARGEST else None
 
 
 def positive_of(value: Any) -> float | None:
-    """Return the value where it is such a number, and above 0."""
+    """Return the value if it is such a number and above 0; otherwise None."""
     number = number_of(value)
     return number if number is not None and number > 0 else None
 
 
 def median_of(values: Sequence[float]) -> float:
-    """Return the median; of an even number the lower of the two in the middle. There is at least one."""
+    """Return the median; for an even number of values, the lower of the two in the middle. There must be at least one
+    value."""
     return sorted(values)[(len(values) - 1) // 2]
 
 
 def duration_text(seconds: float) -> str:
-    """`0.21 ms`, `3.5 s`, `12 min`, `3.1 h`, `2.5 days`: of seconds that are not negative."""
+    """Format a duration that is not negative: `0.21 ms`, `3.5 s`, `12 min`, `3.1 h`, `2.5 days`."""
     for limit, size, unit in ((1.0, 1e-3, "ms"), (120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172800.0, 3600.0, "h")):
         if seconds < limit:
             return f"{_shown(seconds / size)} {unit}"
@@ -39,5 +41,5 @@ def duration_text(seconds: float) -> str:
 
 
 def _shown(number: float) -> str:
-    """Two digits that say something, and all of those before the point."""
+    """Format a number with two significant digits, or with all digits before the decimal point."""
     return f"{number:.0f}" if number >= 10 else f"{number:.2g}"

@@ -1,8 +1,9 @@
-"""Which nodes measure together: in pairs, twice, with other partners in the second round.
+"""Choice of the nodes that measure together: in pairs, twice, with different partners in the second round.
 
-A slow node makes its partner look slow. In the second round the slow are paired with the fast: whoever is slow again
-is the slow one (the two rounds of DLRover's network check, dlrover/python/master/elastic_training/rdzv_manager.py).
-Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
+A slow node makes its partner look slow. In the second round the slow nodes are paired with the fast ones: a node that
+is slow again is the cause (the two rounds of DLRover's network check,
+dlrover/python/master/elastic_training/rdzv_manager.py). Pure. Standard library only: travels inside agent.pyz (Python
+>= 3.8).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 
 def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Neighbours; the last three of an odd number are a ring. A single node makes no group."""
+    """Return pairs of neighbours. The last three of an odd number of nodes form a ring. A single node forms no
+    group."""
     if len(nodes) < 2:
         return []
     groups = [tuple(nodes[start : start + 2]) for start in range(0, len(nodes) - 1, 2)]
@@ -22,9 +24,9 @@ def first_groups(nodes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the slow with the fast, each with somebody else than before where that is possible.
+    """Return groups of slow nodes with fast nodes, each with another partner than before if that is possible.
 
-    scores  how fast each node was, against the others: less is slower
+    scores  the speed of each node, compared with the others: less is slower
     """
     before = _partners(first)
     ordered = sorted(scores, key=lambda node: (scores[node], node))
@@ -39,29 +41,30 @@ def second_groups(scores: Mapping[int, float], first: Sequence[tuple[int, ...]])
 
 
 def previous_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """Return the node that each one receives from."""
+    """Return the node from which each node receives."""
     return {group[at]: group[at - 1] for group in groups for at in range(len(group))}
 
 
 def next_of(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """Return the node that each one sends to."""
+    """Return the node to which each node sends."""
     return {before: node for node, before in previous_of(groups).items()}
 
 
 def against_others(values: Mapping[int, float]) -> dict[int, float]:
-    """Return each value over the median of the others; 1.0 where there are no others, or they have nothing."""
+    """Return each value divided by the median of the others; 1.0 if there are no others, or if their median is 0."""
     medians = others_medians(values)
     return {node: _ratio(value, medians.get(node, 0.0)) for node, value in values.items()}
 
 
 def others_medians(values: Mapping[int, float]) -> dict[int, float]:
-    """Return the median of the others, for each; empty where there are no others."""
+    """Return the median of the others' values for each node; empty if there are no others."""
     ordered = sorted(values.values())
     return {node: _median_without(ordered, value) for node, value in values.items() if len(ordered) > 1}
 
 
 def _median_without(ordered: Sequence[float], value: float) -> float:
-    """Return the median of all but one of this value, in constant time: there may be thousands."""
+    """Return the median of all values except one that equals `value`. It is found without copying the values, because
+    there may be thousands."""
     low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2
     at = bisect_left(ordered, value)
     return (ordered[low + (low >= at)] + ordered[high + (high >= at)]) / 2
@@ -76,8 +79,8 @@ def _partners(groups: Sequence[tuple[int, ...]]) -> set[frozenset[int]]:
 
 
 def _match_groups(slow: Sequence[int], fast: Sequence[int], before: set[frozenset[int]]) -> list[tuple[int, ...]]:
-    """Return a fast partner for each of the slow: the fastest that is left and is new to it. Where the last one finds
-    only its own, it changes with somebody whom that helps."""
+    """Return a fast partner for each slow node: the fastest that is left and is new to it. A node that has only its
+    earlier partner left exchanges it with another pair, if both pairs are new then."""
     groups: list[tuple[int, ...]] = []
     left = list(fast)
     for node in slow:
@@ -100,6 +103,6 @@ def _change(groups: list[tuple[int, ...]], at: int, before: set[frozenset[int]])
 
 
 def _turn(group: tuple[int, ...], known: set[tuple[int, int]]) -> tuple[int, ...]:
-    """Return the ring in the direction in which fewer receive from the same node as in the first round. `known`: who
-    received from whom."""
+    """Return the ring in the direction in which fewer nodes receive from the same node as in the first round. `known`
+    contains the pairs of receiver and sender of that round."""
     return min((group, group[::-1]), key=lambda way: len(known.intersection(previous_of([way]).items())))

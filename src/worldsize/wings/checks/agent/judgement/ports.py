@@ -1,4 +1,4 @@
-"""Whether each node's ports are reached from others, and whose fault it is where they are not.
+"""Check that each node's ports can be reached from others, and which node is the cause if they cannot.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -25,7 +25,8 @@ _HINT = (
 
 
 class _Tests(NamedTuple):
-    """By tester and target, whether the target was not reached for certain; `failed` has the connections of those."""
+    """The results of the connections, by tester and by target: whether the target was certainly not reached. `failed`
+    contains the failed connections of each pair."""
 
     by_target: Mapping[int, Mapping[int, bool]]
     by_tester: Mapping[int, Mapping[int, bool]]
@@ -33,8 +34,8 @@ class _Tests(NamedTuple):
 
 
 def port_rows(nodes: Sequence[CheckedNode], answers: Mapping[int, ReachAnswer | None]) -> list[CheckRow]:
-    """Return a row for each node that nobody reaches, or that reaches nobody, or else of one connection that fails; an
-    unknown one for each node that did not answer, or was too busy; else one for all."""
+    """Return a row for each node that no node reaches, or that reaches no other, or that has a failed connection; an
+    unknown row for each node that did not answer, or was too busy; otherwise one row for all."""
     by_rank = {node.node_rank: node for node in nodes}
     tests = _tests(by_rank, answers)
     found: dict[int, CheckRow] = {}
@@ -65,8 +66,8 @@ def _tests(by_rank: Mapping[int, CheckedNode], answers: Mapping[int, ReachAnswer
 def _bad(
     nodes: Sequence[CheckedNode], by_rank: Mapping[int, CheckedNode], tests: _Tests
 ) -> Iterable[tuple[int, CheckRow]]:
-    """Yield the nodes that all others failed to reach, though these reached more; then each node that failed to reach
-    another."""
+    """Yield the nodes that all others failed to reach, although these reached more nodes; then each node that failed to
+    reach another one."""
     mute = {rank for rank, targets in tests.by_tester.items() if len(targets) > 1 and all(targets.values())}
     deaf = {rank for rank, testers in tests.by_target.items() if _is_deaf(testers, mute)}
     for rank in sorted(deaf):
@@ -78,7 +79,8 @@ def _bad(
 
 
 def _is_deaf(testers: Mapping[int, bool], mute: set[int]) -> bool:
-    """Return whether all failed to reach it, of whom at least one reached others; or there is nobody else to tell."""
+    """Return whether all testers failed to reach a node, and at least one of them is not in `mute` or there are several
+    of them. `mute` contains the testers that reached none of several targets."""
     return all(testers.values()) and (not mute.issuperset(testers) or len(testers) > 1)
 
 
@@ -100,7 +102,7 @@ def _mute_row(by_rank: Mapping[int, CheckedNode], tester: int, targets: Sequence
 
 
 def _words(target: CheckedNode, failed: Sequence[LinkResult]) -> str:
-    """Return the error and where: `refused (10.0.0.3:24011)`."""
+    """Return the error and its place: `refused (10.0.0.3:24011)`."""
     places = " and ".join(f"{target.address}:{link.port}" for link in failed[:2])
     return f"{failed[0].error} ({places})"
 

@@ -1,4 +1,4 @@
-"""What a node answered in the stage `reach`, as values of known types: nodes may say anything.
+"""A node's answer in the stage `reach`, as values of known types, because the data of nodes may be anything.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     Made = TypeVar("Made")
 
 _MOST = 256
-"""Values of one list that are read."""
+"""The maximum number of values that are read from a list."""
 
 
 class LinkResult(NamedTuple):
-    """One connection to the node with this rank: `error`, "" if it came about, and whether it is certain that no node
-    was too busy to answer."""
+    """A connection to the node with this rank. `error` is "" if it was established. `certain` is whether the result is
+    certain, that is, no node was too busy to answer."""
 
     rank: int
     port: int
@@ -33,7 +33,8 @@ class LinkResult(NamedTuple):
 
 
 class NameResult(NamedTuple):
-    """What the name of the node with this rank means, and whether the node is there; None where that cannot be told."""
+    """The addresses of the name of the node with this rank, and whether the node is there; None if that cannot be
+    determined."""
 
     rank: int
     addresses: tuple[str, ...]
@@ -42,7 +43,8 @@ class NameResult(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """A network interface: its speed in Mb/s and its MTU, None where they are not known, and those that are faster."""
+    """A network interface: its speed in Mb/s and its MTU, None if they are not known, and the names of faster
+    interfaces."""
 
     name: str
     kind: str
@@ -52,8 +54,8 @@ class Interface(NamedTuple):
 
 
 class ReachAnswer(NamedTuple):
-    """One node's answer. `own`: what its own name means there; `interfaces`: of all that are up and have an address;
-    `ifnames`: the variables that choose among them."""
+    """The answer of one node. `own` is the meaning of its own name there. `interfaces` are the names of all that are up
+    and have an address. `ifnames` are the variables that choose among them."""
 
     links: tuple[LinkResult, ...]
     names: tuple[NameResult, ...]
@@ -66,7 +68,7 @@ class ReachAnswer(NamedTuple):
 
 
 def reach_answer_of(value: Any) -> ReachAnswer | None:
-    """Return the node's answer; None where it has none, or failed."""
+    """Return the node's answer; None if it has none, or if it failed."""
     said = mapping_of(value)
     if not said or "error" in said:
         return None

@@ -1,4 +1,4 @@
-"""What the two rounds of pairs have measured, as their judges read it.
+"""The measurements of the two rounds of pairs, in the form that their judges read.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,12 +16,14 @@ FIRST, SECOND = "pairs", "second_pairs"
 ROUNDS = (FIRST, SECOND)
 
 REAL_LOSS = 0.08
-"""The share of the time that a limit or a signal must have taken before it counts: the rest is what clocks and counters
-differ by on a busy machine. In a hundred checks of four nodes on two cores that was once 0.06, and never 0.01 twice."""
+"""The share of the time that a limit or a signal must have taken before it counts. Less than that is the difference
+between clocks and counters on a busy machine. In a hundred checks of four nodes on two cores it was once 0.06, and
+never 0.01 twice."""
 
 
 class Compute:
-    """What one node computed in one round, as `measure/compute.py` tells it; without a rate where it tells nothing."""
+    """The computing speed of one node in one round, as `measure/compute.py` reports it. The rate is 0 if it reports
+    none."""
 
     def __init__(self, answer: Any) -> None:
         found = answer.get("compute") if isinstance(answer, Mapping) else None
@@ -34,34 +36,35 @@ class Compute:
 
     @property
     def lost(self) -> float:
-        """The share of the time in which it was kept from running."""
+        """The share of the time in which the node was kept from running."""
         return self.throttled + self.stopped
 
     @property
     def rate(self) -> float:
-        """Bytes per second and core, without the time that other processes had."""
+        """Bytes per second and core, without the time that other processes had. If the lost share is below REAL_LOSS,
+        it is the rate per CPU time."""
         return self._rate if self.lost >= REAL_LOSS else self.running
 
 
 def answer_of(node: CheckedNode, name: str) -> Mapping[str, Any]:
-    """What the node said in this round; nothing where it failed or said nothing."""
+    """Return the node's answer in this round; empty if it failed or did not answer."""
     answer = node.answers.get(name)
     return answer if isinstance(answer, Mapping) and "error" not in answer else {}
 
 
 def network_rate(node: CheckedNode, name: str, direction: str) -> float | None:
-    """Return the bytes per second `received` or `sent` in this round; None where they were not measured."""
+    """Return the bytes per second `received` or `sent` in this round; None if they were not measured."""
     return number_in(answer_of(node, name).get("network"), direction)
 
 
 def network_ratios(nodes: Sequence[CheckedNode], name: str, direction: str) -> dict[int, float]:
-    """Return each node's rate in this round over the median of the others'."""
+    """Return each node's rate in this round divided by the median of the others'."""
     rates = {node.node_rank: network_rate(node, name, direction) for node in nodes}
     return against_others({rank: rate for rank, rate in rates.items() if rate is not None})
 
 
 def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """Return each node's rate in this round over the median of the others', of those that computed the same."""
+    """Return each node's rate in this round divided by the median of the others' that executed the same computation."""
     found = {node.node_rank: Compute(answer_of(node, name)) for node in nodes}
     ratios: dict[int, float] = {}
     for kernel in {each.kernel for each in found.values()}:
@@ -70,7 +73,7 @@ def compute_ratios(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
 
 
 def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
-    """What the ranks of the node's GPUs have reported, in the order of the GPUs."""
+    """Return the reports of the ranks of the node's GPUs, in the order of the GPUs."""
     found = answer_of(node, name).get("gpus")
     if not isinstance(found, Mapping):
         return []
@@ -79,19 +82,22 @@ def gpu_reports(node: CheckedNode, name: str) -> list[Mapping[str, Any]]:
 
 
 def gathering_rates(nodes: Sequence[CheckedNode], name: str) -> dict[int, float]:
-    """Return the bytes per second that the slowest rank of each node received."""
+    """Return the bytes per second that the slowest rank of each node received in the all-gather. Nodes without a rate
+    for every rank are left out."""
     found = {node.node_rank: [number_in(each, "gathering") for each in gpu_reports(node, name)] for node in nodes}
     return {rank: min(rate or 0.0 for rate in rates) for rank, rates in found.items() if rates and all(rates)}
 
 
 def groups_of(cluster: Cluster) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Return the groups of the first round, and those of the second, of the nodes that have answered in the first."""
+    """Return the groups of the first round, and those of the second, which contain the nodes that have answered in the
+    first."""
     first = first_groups([node.node_rank for node in cluster.nodes])
     return first, second_groups(_scores(cluster), first)
 
 
 def _scores(cluster: Cluster) -> dict[int, float]:
-    """How fast each node was in the first round, in what it was slowest in."""
+    """Return the speed of each node in the first round, compared with the others, in the measurement in which it was
+    slowest."""
     ways = [network_ratios(cluster.nodes, FIRST, direction) for direction in ("received", "sent")]
     ways += [compute_ratios(cluster.nodes, FIRST), against_others(gathering_rates(cluster.nodes, FIRST))]
     answered = [node.node_rank for node in cluster.nodes if answer_of(node, FIRST)]

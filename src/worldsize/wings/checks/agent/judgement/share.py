@@ -1,4 +1,4 @@
-"""Whether the run's directory is one that all nodes share, and fast enough.
+"""Check that all nodes share the run's directory, and that it is fast enough.
 
 Pure. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,15 +17,16 @@ from worldsize.wings.checks.agent.judgement.pairs import against_others
 ID = "files.share"
 WHAT = "the run's directory"
 STALE = 1.0
-"""Seconds after which a new file should be seen. NFS shows it at once to whoever has not looked for it before."""
+"""Seconds after which a new file should be visible. NFS shows it at once to a node that has not looked for it
+before."""
 
 AT_ONCE = 0.05
 
 WITHIN = 3.0
-"""As `measure/share.py` has it."""
+"""The time limit in seconds for a file to become visible, equal to that in `measure/share.py`."""
 
 SLOW = 10e6
-"""Bytes per second that all writers together should reach: less takes a minute for a checkpoint of 600 MB."""
+"""Bytes per second that all writers together should reach. With less, a checkpoint of 600 MB takes a minute."""
 
 SLOWER_THAN_OTHERS = 0.25
 
@@ -37,8 +38,8 @@ _SLOW_HINT = "checkpoints and logs will take long: ask for a faster file system,
 
 
 def share_rows(cluster: Cluster, read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
-    """Return a row of each node on which something is wrong or unknown; one of all where nothing is. `read`: which
-    nodes had orders, and the ranks whose files they were to read."""
+    """Return a row for each node on which something is wrong or unknown; one for all if there is none. `read` contains,
+    for each node that had an order, the ranks whose files it was ordered to read."""
     nodes = [node for node in cluster.nodes if node.node_rank in read]
     if not nodes:
         return []
@@ -52,7 +53,7 @@ def _answer(node: CheckedNode) -> Mapping[str, Any]:
 
 
 def _seen_by(node: CheckedNode) -> Mapping[str, Any] | None:
-    """What the node saw; None where it could not write, or did not answer."""
+    """Return the files that the node saw; None if it could not write, or did not answer."""
     answer = _answer(node)
     seen = answer.get("seen")
     return seen if isinstance(seen, Mapping) and "write_error" not in answer else None
@@ -71,7 +72,8 @@ def _silent_row(node: CheckedNode, answer: Mapping[str, Any]) -> CheckRow:
 
 
 def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) -> list[CheckRow]:
-    """At most one row of each node: that it is apart from most others; or else what is late or not known."""
+    """Return at most one row for each node: that it does not share the directory with most others, or else that a file
+    is late or its state is not known."""
     speaking = {node.node_rank: node for node in nodes if _seen_by(node) is not None}
     labels = {node.node_rank: node.label for node in nodes}
     looks = [
@@ -84,7 +86,7 @@ def _seen_rows(nodes: Sequence[CheckedNode], read: Mapping[int, Sequence[int]]) 
 
 
 def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[int, str]]:
-    """Return the nodes that do not see what most others see, each with another one and what is wrong between them."""
+    """Return the nodes that do not see what most others see, each with another node and the problem between them."""
     islands = _islands(looks)
     largest = max(islands.values(), key=lambda island: (len(island), head in island), default=frozenset())
     found: dict[int, tuple[int, str]] = {}
@@ -97,7 +99,7 @@ def _apart(looks: Sequence[tuple[int, int, Any]], head: int) -> dict[int, tuple[
 
 
 def _islands(looks: Sequence[tuple[int, int, Any]]) -> dict[int, frozenset[int]]:
-    """Return the nodes that see each other's files, directly or through others, by each of them."""
+    """Return, for each node, the set of nodes that see each other's files, directly or through others."""
     islands = {rank: frozenset((rank,)) for look in looks for rank in look[:2]}
     for reader, writer, seen in looks:
         if number_in(seen, "delay") is not None and islands[reader] is not islands[writer]:
@@ -132,7 +134,7 @@ def _rates(nodes: Sequence[CheckedNode]) -> dict[int, float]:
 
 
 def _slow_rows(nodes: Sequence[CheckedNode]) -> list[CheckRow]:
-    """One row where all writers together are slow; else one of each that is slow beside the others."""
+    """Return one row if all writers together are slow; otherwise one for each that is slow compared with the others."""
     rates = _rates(nodes)
     ratios = against_others(rates)
     if rates and sum(rates.values()) < SLOW:

@@ -1,9 +1,8 @@
-"""Whether the variables of NCCL, and of the other libraries by which ranks speak to each other, are the same on all
-nodes.
+"""Check that the variables of NCCL, and of the other libraries that ranks communicate with, are the same on all nodes.
 
-NCCL's ranks hang, or compute something else, where they disagree about the algorithm, the protocol or the network:
-those differences are bad. NCCL itself compares its variables from 2.31 on (NCCL_RUN_RAS_DIAGNOSTICS), and this for all
-releases.
+NCCL's ranks hang, or compute something else, if they disagree on the algorithm, the protocol or the network. Those
+differences are bad. NCCL itself compares its variables from 2.31 on (NCCL_RUN_RAS_DIAGNOSTICS); this check does so for
+all releases.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -43,16 +42,16 @@ OF_ONE_NODE = frozenset(
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
     )
 )
-"""Variables that are to differ, or that do no harm where they do: names of hosts and of files to write."""
+"""Variables that must differ, or whose differences do no harm: names of hosts and of files to write."""
 
 _OF_DEVICES = frozenset(
     ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "NCCL_TOPO_FILE")
 )
-"""Variables that name a node's own devices: nodes may call them differently, so that it counts only whether each node
-has it."""
+"""Variables that name a node's own devices. Nodes may have different names for them, so only whether each node has the
+variable counts."""
 
 _DISAGREEMENTS = frozenset(("NCCL_ALGO", "NCCL_PROTO"))
-"""The variables by which NCCL's ranks disagree, even where a node does not set them."""
+"""The variables by which NCCL's ranks disagree, even if a node does not set them."""
 
 _NET, _IB_DISABLE = "NCCL_NET", "NCCL_IB_DISABLE"
 
@@ -61,8 +60,8 @@ _HINT = "give it one value in the job's environment variables, or remove it from
 
 
 def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """Return a row for each node that differs from most, or whose variables are not known where others' are; else one
-    for all. None of a single node, and none where no variables are known."""
+    """Return a row for each node that differs from most, or whose variables are not known while others' are; otherwise
+    one for all. Empty for a single node, and if no variables are known."""
     known = {node.node_rank: _variables(node) for node in nodes if "nccl_variables" in node.facts}
     if len(nodes) < 2 or not known:
         return []
@@ -72,7 +71,7 @@ def variable_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> lis
 
 
 def _variables(node: CheckedNode) -> dict[str, str]:
-    """Its variables, by name, of NCCL and of others, less those of one node."""
+    """Return the node's variables of NCCL and other libraries, by name, without those that belong to one node."""
     said = {**mapping_of(node.facts.get("variables")), **mapping_of(node.facts.get("nccl_variables"))}
     return {name: str(value) for name, value in said.items() if name not in OF_ONE_NODE}
 
@@ -102,8 +101,8 @@ def _different(
 
 
 def _comparable_text(name: str, variables: Mapping[str, str]) -> str:
-    """Return the value as NCCL takes it: upper and lower case are the same in some, and 0 is NCCL_IB_DISABLE's
-    default."""
+    """Return the value as NCCL interprets it: upper and lower case are equal in some variables, and 0 is the default of
+    NCCL_IB_DISABLE."""
     value = variables.get(name, NOT_SET)
     if name == _IB_DISABLE and value == "0":
         return NOT_SET
@@ -128,5 +127,5 @@ def _may_use_nccl(asked: Mapping[str, Any]) -> bool:
 
 def _is_bad(name: str, value: str, usual: str, has_fabric: bool) -> bool:
     if name == _NET:
-        return NOT_SET not in (value, usual)  # without it NCCL chooses, perhaps the same
+        return NOT_SET not in (value, usual)  # if not set, NCCL chooses, perhaps the same
     return name in _DISAGREEMENTS or (name == _IB_DISABLE and has_fabric)

@@ -1,7 +1,7 @@
-"""Whether all nodes have the same Python, packages, CUDA, NCCL, driver, kernel and locale.
+"""Check that all nodes have the same Python, packages, CUDA, NCCL, driver, kernel and locale.
 
-A difference is bad where a run fails or hangs by it: the framework's own packages, NCCL, and Python where its second
-number differs, since the environment of the one is not found by the other. All else is a warning.
+A difference is bad if it makes a run fail or hang: in the framework's own packages, in NCCL, and in the second number
+of Python's version, because one Python does not find the environment of the other. All other differences are warnings.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -29,7 +29,7 @@ ID = "same.versions"
 _WHAT = "the same versions"
 
 _NCCL_WHEEL = "nvidia-nccl-"
-"""How the names of the packages begin that index servers have NCCL in."""
+"""The prefix of the names of the packages that contain NCCL on index servers."""
 
 _NCCL = frozenset((_NCCL_WHEEL, "nccl"))
 
@@ -52,12 +52,13 @@ _OTHER_SYSTEM = "other nodes run another release of the system"
 _ONE_LOCALE = "set LC_ALL in the job's environment variables"
 
 _SHOWN = ("python", "torch", "tensorflow", "jax", "horovod", "deepspeed", "CUDA", "NCCL", "driver", "kernel")
-"""What the row of nodes that are all the same tells, where it is known."""
+"""The versions that the row of equal nodes shows, if they are known."""
 
 
 class _Subject(NamedTuple):
-    """Something that has a version: its value on each node that knows it, what a difference from the usual value means,
-    what to do then, and what a node does not know that has no value; "" where another row says so."""
+    """A component that has a version: its value on each node that knows it, a function for the verdict on a difference
+    from the usual value, and a hint. `group` names what a node without a value does not know; "" if another row reports
+    that."""
 
     name: str
     values: Mapping[int, str]
@@ -67,13 +68,13 @@ class _Subject(NamedTuple):
 
 
 def version_rows(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[CheckRow]:
-    """Return a row for each node that differs from most, or does not know what others know; else one for all. None of a
-    single node, and none where nothing is known."""
+    """Return a row for each node that differs from most, or does not know a version that others know; otherwise one for
+    all. Empty for a single node, and if nothing is known."""
     subjects = [subject for subject in _subjects(nodes, asked) if subject.values]
     if len(nodes) < 2 or not subjects:
         return []
     rows = [*finding_rows(nodes, ID, _WHAT, _different(nodes, subjects)), *_unknown(nodes, subjects)]
-    found = {row.node: row for row in reversed(rows)}  # a difference goes before what is not known
+    found = {row.node: row for row in reversed(rows)}  # a difference has priority over an unknown version
     return [found[node.label] for node in nodes if node.label in found] or [_same(nodes, subjects)]
 
 
@@ -99,7 +100,8 @@ def _difference_text(name: str, value: str, difference: Difference, by_rank: Map
 
 
 def _unknown(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> list[CheckRow]:
-    """Return the nodes that do not know what others know; of drivers and imported packages their own rows say so."""
+    """Return a row for each node that does not know versions that others know. Drivers and imported packages have rows
+    of their own for that."""
     rows = []
     for node in nodes:
         lacks = {subject.group for subject in subjects if subject.group and node.node_rank not in subject.values}
@@ -125,7 +127,7 @@ def _subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_S
 
 
 def _pythons(nodes: Sequence[CheckedNode]) -> dict[int, str]:
-    """Python's version; only the first two numbers where a node does not know the third."""
+    """Return Python's version on each node; only the first two numbers of all if a node does not know the third."""
     full, minor = _facts(nodes, "python"), _facts(nodes, "python_minor")
     return full if full.keys() >= minor.keys() else {**{rank: _minor(text) for rank, text in full.items()}, **minor}
 
@@ -152,8 +154,8 @@ def _facts(nodes: Sequence[CheckedNode], name: str) -> dict[int, str]:
 
 
 def _package_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    """Return each package that any node has. A node whose packages are known and that lacks it differs from the
-    others."""
+    """Return a subject for each package that any node has. A node whose packages are known and that lacks the package
+    differs from the others."""
     known = {node.node_rank: mapping_of(node.facts["packages"]) for node in nodes if "packages" in node.facts}
     names = sorted({name for packages in known.values() for name in packages})
     return [
@@ -172,7 +174,8 @@ def _is_bad(name: str, asked: Mapping[str, Any]) -> bool:
 
 
 def _is_guessed(asked: Mapping[str, Any]) -> bool:
-    """Return whether ranks may execute another Python than was looked at: then a difference is a warning."""
+    """Return whether ranks may execute another Python than the one that was inspected. A difference is then a
+    warning."""
     return asked.get("python_guessed") is True
 
 
@@ -184,8 +187,8 @@ def _bad_packages(asked: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _torch_subjects(nodes: Sequence[CheckedNode], asked: Mapping[str, Any]) -> list[_Subject]:
-    """What torch itself says that it was built with, where it was imported; its version, too, where no node's packages
-    tell it."""
+    """Return the versions that torch reports it was built with, on nodes that imported it. Its own version is included
+    if no node's packages contain it."""
     said = {node.node_rank: mapping_of(node.facts["torch"]) for node in nodes if "torch" in node.facts}
     verdict = _as_bad if "torch" in _bad_packages(asked) else _as_warning
     listed = any("torch" in mapping_of(node.facts.get("packages")) for node in nodes)

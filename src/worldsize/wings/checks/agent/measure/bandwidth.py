@@ -1,4 +1,4 @@
-"""One node's part of the stage `bandwidth`.
+"""The part of one node in the stage `bandwidth`.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,7 +17,8 @@ from worldsize.wings.checks.agent.programs.nccl_run import measure_nccl
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """What NCCL and Open MPI said, and how fast they were. Raises OSError where there is no room for their logs."""
+    """Run NCCL and Open MPI as ordered, and return what they reported and their speed. Raise OSError if there is no
+    space for their logs."""
     wanted = context.environ.get("TMPDIR", "")
     folder = tempfile.mkdtemp(prefix="worldsize-check-", dir=wanted if os.path.isdir(wanted) else None)
     try:
@@ -28,7 +29,7 @@ def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
             answer.update(_nccl(context, order["nccl"], folder))
         return answer
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # logs of a measurement: nobody misses what could not be removed
+        shutil.rmtree(folder, ignore_errors=True)  # logs of a measurement: failed removals do no harm
 
 
 def _nccl(context: NodeContext, order: Mapping[str, Any], folder: str) -> dict[str, Any]:

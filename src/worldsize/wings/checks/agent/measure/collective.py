@@ -1,4 +1,5 @@
-"""This node's ranks of one all-reduce and one all-gather over all ranks, with the job's Python and its environment.
+"""The part of one node in one all-reduce and one all-gather over all ranks: its ranks, with the job's Python and its
+environment.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,5 +15,5 @@ from worldsize.wings.checks.agent.programs.torch_programs import COLLECTIVE
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reports of this node's ranks, as `ranks`. Raises OSError where Python cannot be started."""
+    """Run this node's ranks and return their reports, as `ranks`. Raise OSError if Python cannot be started."""
     return {"ranks": reports_of_ranks(context, order, COLLECTIVE, "collective")}

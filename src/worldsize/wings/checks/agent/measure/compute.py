@@ -1,10 +1,10 @@
-"""How fast this node computes: one thread for each core that the process may use, up to four.
+"""Measurement of this node's computing speed, with one thread for each core that the process may use, up to four.
 
-The work is MD5 of a buffer: no processor has instructions for it, so that its rate follows the clock. SHA-256 is five
-times as fast on processors that have them, and would tell nothing of a training. The rate is that of time in which a
-thread ran or was kept from running; time in which it waited for a core that another process had is left out, and told
-beside it: on a machine of two cores whose eight threads measure at once, it stays within 5 %. Standard library only:
-travels inside agent.pyz (Python >= 3.8).
+The work is MD5 of a buffer. No processor has instructions for it, so its rate follows the clock. SHA-256 is five times
+as fast on processors that have such instructions, and would show nothing about a training. The rate is that of the time
+in which a thread ran or was kept from running. The time in which it waited for a core that another process had is left
+out, and reported separately. On a machine of two cores whose eight threads measure at once, the rate stays within 5 %.
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from worldsize.wings.checks.agent.measure.throttling import statistics_files, th
 MAX_THREADS = 4
 SECONDS = 0.8
 BUFFER_BYTES = 2 << 20
-"""3 ms of work between two looks at the clock, for which threads need the interpreter's lock: it is free then."""
+"""The size of the buffer: 3 ms of work between two reads of the clock. Reading the clock needs the interpreter's lock,
+which is free then."""
 
 SCHEDULING = "/proc/thread-self/schedstat"
-"""Nanoseconds that the thread ran, that it waited for a core, and how often it ran (kernel documentation:
-Documentation/scheduler/sched-stats.rst)."""
+"""The file with the nanoseconds that the thread ran, the nanoseconds that it waited for a core, and how often it ran
+(kernel documentation: Documentation/scheduler/sched-stats.rst)."""
 
 
 class Work(NamedTuple):
-    """What one thread did: bytes, and the seconds that passed, that it ran, and that it waited for a core."""
+    """The work of one thread: bytes, and the seconds that passed, that it ran, and that it waited for a core."""
 
     bytes: int
     wall: float
@@ -39,7 +40,8 @@ class Work(NamedTuple):
 
 
 def compute_speed(seconds: float = SECONDS, root: str = "/") -> dict[str, Any]:
-    """Measure; return the figures of `figures`, and the kernel's name."""
+    """Measure the computing speed for `seconds` seconds. Return the values of `figures`, and the name of the
+    computation as `kernel`."""
     name, digest = _kernel()
     files = statistics_files(root)
     before = throttled_seconds(files)
@@ -48,10 +50,10 @@ def compute_speed(seconds: float = SECONDS, root: str = "/") -> dict[str, Any]:
 
 
 def figures(work: Sequence[Work], throttled: float) -> dict[str, Any]:
-    """What the head judges. `throttled`: the seconds, added over the cores, in which the control group was kept from
-    running; kernels count them as waiting, or as sleeping.
+    """Return the figures that the head judges. `throttled` is the number of seconds, added over the cores, in which the
+    control group was kept from running; kernels count them as waiting or as sleeping.
 
-    rate       bytes per second of time that was not given to other processes
+    rate       bytes per second of the time that was not given to other processes
     running    bytes per second of CPU time
     waited     the share of the time that other processes had
     throttled  the share of the time that the control group's limit took
@@ -73,7 +75,8 @@ def figures(work: Sequence[Work], throttled: float) -> dict[str, Any]:
 
 
 def _kernel() -> tuple[str, Callable[[bytes], Any]]:
-    """MD5; SHA-512 where a machine in FIPS mode does not have it."""
+    """Return the name and the function of the computation: MD5, or SHA-512 if a machine in FIPS mode does not have
+    MD5."""
     try:
         hashlib.md5()
     except ValueError:
@@ -86,7 +89,7 @@ def _thread_count() -> int:
 
 
 def _in_threads(count: int, work: Callable[[], Work]) -> list[Work]:
-    """What each of the threads returns, which start at the same moment."""
+    """Run `work` in `count` threads that start at the same moment, and return their results."""
     found: list[Work] = []
     barrier = threading.Barrier(count)
 
@@ -113,7 +116,7 @@ def _one_thread(digest: Callable[[bytes], Any], seconds: float) -> Work:
 
 
 def _waiting_seconds() -> float | None:
-    """Return the seconds that this thread has waited for a core; None where the kernel does not count them: then all
-    the time in which it did not run is taken for that."""
+    """Return the seconds that this thread has waited for a core; None if the kernel does not count them. All the time
+    in which the thread did not run then counts as waiting."""
     fields = read_if_possible(SCHEDULING, 200).split()
     return int(fields[1]) / 1e9 if len(fields) == 3 and all(map(bytes.isdigit, fields)) and fields[2] != b"0" else None

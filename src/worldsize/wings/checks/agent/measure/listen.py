@@ -1,4 +1,4 @@
-"""Open the node's listener, which stays open until the node's program ends.
+"""The stage that opens the node's listener, which stays open until the node's program ends.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,9 +16,9 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """`port` (of those that ranks use), `second_port` (of those that the kernel chooses), `token`. What this node says
-    and hears from here on is proved with the run's own token, too, which the nodes have from its directory: the
-    listeners' tokens are told over the network. Raises OSError, and DamagedRun."""
+    """Open the listener and return its `port` (one of those that ranks use), `second_port` (chosen by the kernel) and
+    `token`. From now on, connections of this node are also authenticated with the run's own token, which the nodes have
+    from the run's directory, because the listeners' tokens are sent over the network. Raise OSError, DamagedRun."""
     found = read_rendezvous(RunPaths(context.run_dir, context.attempt))
     if found is None:
         raise FileNotFoundError("the run's token is missing")

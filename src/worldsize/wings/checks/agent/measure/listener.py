@@ -1,9 +1,9 @@
-"""One TCP listener per node, by which the nodes of a check reach each other.
+"""The TCP listener of each node, by which the nodes of a check reach each other.
 
-It listens on all addresses at two ports: one of the span from which ranks get theirs, and one that the kernel chose, as
-it does for NCCL and gloo. Who connects proves by the node's token, and the run's, that it belongs to the check, the
-listener answers with its own proof, and a proof holds once. Agents tell each other the node's token in the clear; the
-run's never goes over the network. Strangers can connect, and get nothing.
+It listens on all addresses at two ports: one of the range from which ranks get theirs, and one that the kernel chooses,
+as it does for NCCL and gloo. A client proves with the node's token and the run's token that it belongs to the check.
+The listener answers with its own proof. A proof is accepted only once. Agents send each other the node's token in plain
+text; the run's token is never sent over the network. Strangers can connect, and receive nothing.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,14 +22,15 @@ from worldsize.wings.checks.agent.network import greeting
 from worldsize.wings.checks.agent.network.greeting import ECHO, ECHO_BYTES, TIME, TIME_BYTES
 
 STRANGERS = 64
-"""Connections that a listener has open beside one for each node. Of more, the oldest that has not proved anything is
-closed: a node proves itself at once, and so gets through however many strangers say nothing."""
+"""The number of connections that a listener has open in addition to one for each node. If there are more, the oldest
+one that has not proved itself is closed. A node proves itself at once, and so connects in spite of any number of silent
+strangers."""
 
 _IDLE = 10.0
-"""Seconds after which a connection that nothing comes from is closed."""
+"""Seconds after which a connection that sends nothing is closed."""
 
 _FIRST_LINE = 5.0
-"""Seconds that a connection has to say what it is."""
+"""The time limit in seconds for a connection to send its first line."""
 
 _BACKLOG = 128
 
@@ -38,7 +39,8 @@ connect = greeting.connect
 
 
 class Listener:
-    """A listener that is open until `close`. `token`, and the ports, are for the head and the nodes that it tells."""
+    """A listener that is open until `close`. Its `token` and its ports are sent to the head, which passes them to other
+    nodes."""
 
     def __init__(self, nodes: int, loopback: bool = False, now: Callable[[], int] = time.time_ns) -> None:
         self.token = os.urandom(16).hex()
@@ -55,12 +57,12 @@ class Listener:
             threading.Thread(target=self._accept, args=(each,), daemon=True).start()
 
     def answer(self) -> dict[str, object]:
-        """What the head is told: the ports and the token."""
+        """Return the answer for the head: the ports and the token."""
         return {"port": self.port, "second_port": self.second_port, "token": self.token}
 
     def take(self, kind: str, timeout: float) -> socket.socket:
-        """Return the next connection of this kind. TimeoutError where none comes in `timeout` seconds, or after
-        `close`."""
+        """Return the next connection of this kind. Raise TimeoutError if there is none within `timeout` seconds, or
+        after `close`."""
         with self._ready:
             self._ready.wait_for(lambda: self._closed or bool(self._waiting.get(kind)), timeout)
             if not self._waiting.get(kind):
@@ -70,7 +72,7 @@ class Listener:
         return taken
 
     def close(self) -> None:
-        """Close the ports, and each connection that nobody took."""
+        """Close the ports, and each connection that was not taken."""
         with self._ready:
             self._closed = True
             left = [each for waiting in self._waiting.values() for each in waiting]
@@ -91,13 +93,14 @@ class Listener:
                 continue
             try:
                 self._begin(connection)
-            except RuntimeError:  # no free process: whoever connected is told nothing, as by a node that is too busy
+            except RuntimeError:  # no free thread: the client gets no answer, as from a node that is too busy
                 self._forget(connection)
                 connection.close()
                 self._slots.release()
 
     def _has_slot(self) -> bool:
-        """Take a slot for one more connection: that of the oldest stranger, where none is free."""
+        """Acquire a slot for one more connection, and return whether there was one. If none is free, close the oldest
+        connection that has not proved itself, and wait for its slot."""
         if self._slots.acquire(blocking=False):
             return True
         with self._ready:
@@ -113,7 +116,7 @@ class Listener:
         threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _forget(self, connection: socket.socket) -> None:
-        """Count the connection as a stranger's no more: it has proved itself, or is over."""
+        """Remove the connection from the unproved ones, because it has proved itself or has ended."""
         with self._ready:
             self._unproved.pop(connection, None)
 
@@ -122,7 +125,7 @@ class Listener:
             return listening.accept()[0]
         except OSError:
             if not self._closed:
-                time.sleep(0.05)  # no free file descriptor, perhaps: what holds them has a limit of time
+                time.sleep(0.05)  # perhaps no free file descriptor: their holders have a time limit
             return None
 
     def _serve(self, connection: socket.socket) -> None:
@@ -133,7 +136,7 @@ class Listener:
             connection.settimeout(_IDLE)
             kept = kind is not None and not self._answer_known_kind(kind, connection) and self._keep(kind, connection)
         except OSError:
-            pass  # the other side is gone, or sends what no node sends
+            pass  # the other side is gone, or is not a node
         finally:
             if not kept:
                 self._forget(connection)
@@ -147,7 +150,8 @@ class Listener:
             return new
 
     def _answer_known_kind(self, kind: str, connection: socket.socket) -> bool:
-        """Answer what comes until the other side closes; False for a kind that somebody takes."""
+        """Answer a connection of kind ECHO or TIME until the other side closes it. Return False for any other kind,
+        which is kept for `take`."""
         if kind == ECHO:
             while asked := greeting.read_exactly(connection, ECHO_BYTES):
                 connection.sendall(asked)
@@ -165,12 +169,12 @@ class Listener:
 
 
 def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
-    """Return the two listening sockets. Raises OSError."""
+    """Return the two listening sockets. Raise OSError."""
     opened: list[socket.socket] = []
     try:
         for port in (_port_as_of_ranks(), 0):
             opened.append(_listening_socket(port, backlog, loopback))
-    except BaseException:  # no matter what ends this, nobody else closes the sockets
+    except BaseException:  # after any exception: no other code closes the sockets
         for each in opened:
             each.close()
         raise
@@ -178,11 +182,11 @@ def _open_sockets(backlog: int, loopback: bool) -> list[socket.socket]:
 
 
 def _port_as_of_ranks() -> int:
-    """Return a free port of the span that ranks get theirs from; 0, any port, where there is none."""
+    """Return a free port of the range from which ranks get theirs; 0, which means any port, if there is none."""
     try:
         return PortReservation().port
     except (WorldsizeError, OSError, ValueError):
-        return 0  # the check goes on with a port of the kernel's choice
+        return 0  # the check continues with a port that the kernel chooses
 
 
 def _listening_socket(port: int, backlog: int, loopback: bool) -> socket.socket:
@@ -190,8 +194,8 @@ def _listening_socket(port: int, backlog: int, loopback: bool) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=backlog)
     try:
         return socket.create_server(("::", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
-    except (OSError, ValueError):  # a kernel without IPv6, or one that keeps it apart
-        return socket.create_server(("", port), backlog=backlog)  # nosec B104  # other nodes are to reach it
+    except (OSError, ValueError):  # a kernel without IPv6, or without dual-stack sockets
+        return socket.create_server(("", port), backlog=backlog)  # nosec B104  # other nodes must reach it
 
 
 def _shut(listening: socket.socket) -> None:
@@ -201,7 +205,7 @@ def _shut(listening: socket.socket) -> None:
 
 
 def _shut_down(connection: socket.socket) -> None:
-    """Wake the thread that waits for something from this socket."""
+    """Shut down a connection, and wake the thread that waits for data from this socket."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -212,7 +216,7 @@ _own: Listener | None = None
 
 
 def start(order: Mapping[str, object]) -> Listener:
-    """Open this process's listener; the one that is open where there is one. Raises OSError."""
+    """Open this process's listener, or return the one that is open already. Raise OSError."""
     global _own
     if _own is None:
         nodes = order.get("nodes")
@@ -221,8 +225,9 @@ def start(order: Mapping[str, object]) -> Listener:
 
 
 def take(kind: str, timeout: float) -> socket.socket:
-    """Return the next connection of this kind to this process's listener. TimeoutError where none comes within
-    `timeout` seconds, or no listener is open; whoever takes it sets its timeout, which is 10 s, and closes it."""
+    """Return the next connection of this kind to this process's listener. Raise TimeoutError if there is none within
+    `timeout` seconds, or if no listener is open. The caller sets the connection's timeout, which is 10 s, and closes
+    it."""
     if _own is None:
         raise TimeoutError("this node has no listener")
     return _own.take(kind, timeout)

@@ -1,4 +1,4 @@
-"""What a node measures in the first round of pairs.
+"""The measurements of a node in the first round of pairs.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,13 +16,13 @@ from worldsize.wings.checks.agent.programs.torch_programs import PAIR
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `network` rates with the nodes beside it in its ring, where the order names the `next` one; `compute`;
-    and the reports of a rank for each GPU, as `gpus`, where the order has them."""
+    """Return the `network` rates with the neighbours in the ring, if the order names the `next` node; `compute`; and
+    the reports of a rank for each GPU, as `gpus`, if the order contains them."""
     return measure(context, order, "pairs")
 
 
 def measure(context: NodeContext, order: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return the same over connections of this kind."""
+    """Return the measurements of `run` over connections of this kind."""
     answer: dict[str, Any] = {"network": ring_speed(order, kind)} if order.get("next") else {}
     answer["compute"] = compute_speed(root=context.root)
     if order.get("gpus"):

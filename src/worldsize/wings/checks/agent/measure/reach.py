@@ -1,4 +1,5 @@
-"""Whether this node reaches others by their addresses and their names, how fast, by which interface, and its clock.
+"""Measurement of whether this node reaches others by their addresses and their names, how fast, by which interface, and
+of its clock.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,7 +18,7 @@ from worldsize.wings.checks.agent.network.tasks import results_of
 from worldsize.wings.checks.agent.node_context import NodeContext
 
 SECONDS = 8.5
-"""What all lookups and connections may take together."""
+"""The time limit in seconds for all lookups and connections together."""
 
 IFNAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
@@ -26,7 +27,7 @@ Peer: TypeAlias = "Mapping[str, Any]"
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """What the order asks, in the form that `judgement/reach_answers.py` reads."""
+    """Measure what the order requests, and return it in the form that `judgement/reach_answers.py` reads."""
     peers: Sequence[Peer] = order["peers"]
     links = [peer for peer in peers if peer["link"]]
     names = [peer for peer in peers if peer["name"]]
@@ -44,7 +45,7 @@ def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _late(links: Sequence[Peer], names: Sequence[Peer]) -> dict[tuple[str, int], Any]:
-    """What is said of connections and names that have no result in time."""
+    """Return the results of connections and names that have no answer in time."""
     late = f"no answer within {SECONDS:g} s"
     found: dict[tuple[str, int], Any] = {
         (port, peer["rank"]): {"rank": peer["rank"], "port": peer[port], "error": late, "certain": False}
@@ -76,8 +77,8 @@ def _own_name(host: str) -> dict[str, Any]:
 def _timings(
     order: Mapping[str, Any], links: Mapping[int, Peer], found: Mapping[tuple[str, int], Any]
 ) -> dict[str, Any]:
-    """`latency` to the peer that the order names, in seconds, and `clock` against the one that it names: of peers that
-    were reached."""
+    """Return the `latency` to the peer that the order names for it, in seconds, and the `clock` offset to the one that
+    it names for that. A peer that was not reached has neither."""
     timings: dict[str, Any] = {}
     reached = {rank: peer for rank, peer in links.items() if not found["port", rank]["error"]}
     latency, clock = order.get("latency"), order.get("clock")

@@ -1,6 +1,7 @@
-"""Bytes around a ring of nodes over TCP, as an all-gather sends them: each to the next, from the one before it.
+"""Exchange of bytes around a ring of nodes over TCP, as an all-gather sends them: each node sends to the next and
+receives from the previous one.
 
-In a pair that is both ways at once. Standard library only: travels inside agent.pyz (Python >= 3.8).
+In a pair, that is both directions at once. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ MAX_BYTES = 64 << 20
 SECONDS = 0.5
 CHUNK = 1 << 20
 TIMEOUT = 6.0
-"""Seconds for a connection, and for one that brings nothing."""
+"""The time limit in seconds for connecting, and for a connection that transfers nothing."""
 
 
 def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Send to `order["next"]` (`address`, `port`, `token`) while the one before sends to this node; return the bytes
-    per second `received` and `sent`, or why there are none as `network_error`."""
+    """Send to `order["next"]` (`address`, `port`, `token`) while the previous node sends to this one. Return the bytes
+    per second `received` and `sent`, or the reason why there are none as `network_error`."""
     following = order["next"]
     try:
         address, port, token = following["address"], following["port"], following["token"]
@@ -35,8 +36,8 @@ def ring_speed(order: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def exchange(
     out: socket.socket, into: socket.socket, most: int = MAX_BYTES, seconds: float = SECONDS
 ) -> dict[str, Any]:
-    """Send at most `most` bytes for at most `seconds`, and receive what comes until its end. Raises OSError, and
-    EOFError where next to nothing came."""
+    """Send at most `most` bytes for at most `seconds` seconds, and receive until the end of the other stream. Return
+    the rates `received` and `sent`. Raise OSError; raise EOFError if almost nothing was received."""
     out.settimeout(TIMEOUT)
     into.settimeout(TIMEOUT)
     sent: list[float | OSError] = []
@@ -50,7 +51,8 @@ def exchange(
 
 
 def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
-    """Return the rate until the other side has all: it closes its own direction last, so the end of that tells it."""
+    """Send data and return the rate until the other side has received all of it. The other side closes its own
+    direction last, so the end of that shows that it is complete. Return the error if sending fails."""
     data, done, began = memoryview(bytes(CHUNK)), 0, time.monotonic()
     try:
         while done < most and time.monotonic() - began < seconds:
@@ -63,7 +65,8 @@ def _send(out: socket.socket, most: int, seconds: float) -> float | OSError:
 
 
 def _receive(into: socket.socket) -> float:
-    """Return the rate from the first byte to the end of the stream; `into` is closed, which tells the sender."""
+    """Receive data and return the rate from the first byte to the end of the stream. Close `into`, which shows the
+    sender that all data has arrived. Raise EOFError if almost nothing was received."""
     buffer = bytearray(CHUNK)
     first = into.recv_into(buffer)
     began, done = time.monotonic(), 0

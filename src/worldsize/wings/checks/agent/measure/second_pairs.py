@@ -1,4 +1,4 @@
-"""What a node measures in the second round of pairs.
+"""The measurements of a node in the second round of pairs.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,5 +13,5 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """As in the first round, over connections of its own."""
+    """Return the same measurements as in the first round, over connections of their own kind."""
     return measure(context, order, "second_pairs")

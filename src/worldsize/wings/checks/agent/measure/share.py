@@ -1,8 +1,9 @@
-"""Whether the nodes see each other's new files in the run's directory, how soon, and how fast this node writes there.
+"""Measurement of whether the nodes see each other's new files in the run's directory, how soon, and how fast this node
+writes there.
 
-Each node writes a file whose content follows from its name, and says so over a connection to those that are to read it.
-They look for it only then: a look for a file that is not there yet can be remembered by a network file system, which
-would show it later than it shows new files otherwise. Standard library only: travels inside agent.pyz (Python >= 3.8).
+Each node writes a file whose content follows from its name, and reports it over a connection to its readers. They look
+for the file only then. A network file system can remember a look for a file that does not exist yet, and would show the
+file later than other new files. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 KIND = "share"
 VISIBLE_WITHIN = 3.0
-"""Seconds for a file to be seen, once it is told of."""
+"""The time limit in seconds for a file to become visible after it has been reported."""
 
 WRITTEN_WITHIN = 12.0
 """Seconds that a file may take to be written before its readers give up."""
 
 MEASURED_BYTES = 1 << 20
-"""The shortest file whose rate says anything."""
+"""The minimum size of a file whose rate is meaningful."""
 
 _PAUSE = 0.02
 
 
 def run(context: NodeContext, order: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the node's own file, read those of the nodes in `order["read"]`, and remove it.
+    """Write the node's own file, read those of the nodes in `order["read"]`, and remove the own file.
 
-    The order: `nonce`, which the names of this check's files contain; `bytes`, how long the node's own is; `readers`,
-    how many nodes read it; `read`, of each node whose file is read: `rank`, `bytes`, and its listener's `address`,
-    `port` and `token`. The answer: `rate`, bytes per second with fsync, for a file of some MiB, or why it was not
-    written as `write_error`; and `seen`, by the ranks that it reads from: `delay` in seconds, or `problem` ("missing",
-    "different", "untold").
+    The order contains `nonce`, which is part of the names of this check's files; `bytes`, the length of the node's own
+    file; `readers`, the number of nodes that read it; and `read`, for each node whose file is read: `rank`, `bytes`,
+    and its listener's `address`, `port` and `token`. The answer contains `rate`, bytes per second with fsync, for a
+    file of some MiB, or `write_error`, the reason why it was not written; and `seen`, by the ranks that it reads from:
+    `delay` in seconds, or `problem` ("missing", "different", "untold").
     """
     nonce, read = order["nonce"], order["read"]
     path = _path(context.run_dir, nonce, context.node_rank)
@@ -59,13 +60,13 @@ def _path(directory: str, nonce: str, rank: int) -> str:
 
 
 def content(nonce: str, rank: int, length: int) -> bytes:
-    """Return the bytes of a node's file: no two of them are the same, and no file system can compress them."""
+    """Return the bytes of a node's file. The files of all nodes differ, and no file system can compress them."""
     return hashlib.shake_256(f"{nonce}-{rank}".encode()).digest(length)
 
 
 def _write(path: str, data: bytes) -> dict[str, Any]:
     try:
-        try_unlink(path)  # that of a check which was killed, before the run was started again
+        try_unlink(path)  # the file of a check that was killed before the run was restarted
         began = time.monotonic()
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
             file.write(data)
@@ -81,11 +82,11 @@ def _connection(peer: Mapping[str, Any]) -> socket.socket | None:
     try:
         return listener.connect(peer["address"], peer["port"], peer["token"], KIND, WRITTEN_WITHIN)
     except OSError:
-        return None  # the answer says that nothing was told; which port is closed is another stage's row
+        return None  # the answer reports "untold"; another stage reports closed ports
 
 
 def _tell(readers: int, written: bool) -> list[socket.socket]:
-    """Tell each reader that the file is there, or is not; their connections."""
+    """Report to each reader whether the file has been written. Return the connections."""
     deadline = time.monotonic() + WRITTEN_WITHIN
     told = []
     for _ in range(readers):
@@ -93,20 +94,20 @@ def _tell(readers: int, written: bool) -> list[socket.socket]:
             reader = listener.take(KIND, max(deadline - time.monotonic(), 0.0))
             told.append(reader)
             reader.sendall(b"+" if written else b"-")
-        except OSError:  # a reader that is late, or gone: its own answer says what it has seen
+        except OSError:  # a reader that is late, or gone: its own answer reports what it saw
             continue
     return told
 
 
 def _wait_for_ends(told: Sequence[socket.socket]) -> None:
-    """Wait until the readers have read, or until a file that is there would have been seen."""
+    """Wait until the readers have read the file, or until the time in which they could have seen it has passed."""
     deadline = time.monotonic() + VISIBLE_WITHIN + 2.0
     for reader in told:
         try:
             reader.settimeout(max(deadline - time.monotonic(), 0.01))
             reader.recv(1)
         except OSError:
-            pass  # it has not ended: it then reports a file that is missing
+            pass  # the reader has not ended: it then reports a missing file
         reader.close()
 
 
@@ -134,8 +135,8 @@ def look(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Look for the file until it is there with the right content: the `delay` until that look began, or else the
-    `problem`. A look that takes long on a busy machine is no delay."""
+    """Look for the file until it exists with the right content. Return the `delay` until the successful look began, or
+    the `problem`. A look that takes long on a busy machine does not count as a delay."""
     began = looked = now()
     while True:
         problem = _problem(path, expected)

@@ -1,7 +1,7 @@
-"""How long control groups have kept this process from running, by their own count.
+"""The time for which control groups have kept this process from running, by their own counters.
 
 Both versions of control groups have `cpu.stat` (kernel documentation: Documentation/scheduler/sched-bwc.rst and
-Documentation/admin-guide/cgroup-v2.rst). The limit that bites may be one of any group above. Standard library only:
+Documentation/admin-guide/cgroup-v2.rst). The effective limit may be that of any group above. Standard library only:
 travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -17,13 +17,13 @@ _UNITS = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 
 
 def throttled_seconds(files: list[str]) -> float:
-    """Return the most time that one of these groups was throttled, since it was made, added over its CPUs; 0.0 where
-    none says."""
+    """Return the longest time for which one of these groups was throttled since it was created, added over its CPUs;
+    0.0 if none reports it."""
     return max(map(_throttled_by, files), default=0.0)
 
 
 def statistics_files(root: str = "/") -> list[str]:
-    """Return the `cpu.stat` of the groups that this process is in, and of all that contain them."""
+    """Return the paths of `cpu.stat` of the groups that this process is in, and of all groups that contain them."""
     groups = _groups(_text(root, f"{_PROC}/cgroup"))
     files = []
     for line in _text(root, f"{_PROC}/mountinfo").splitlines():
@@ -38,7 +38,7 @@ def _text(root: str, name: str) -> str:
 
 
 def _groups(text: str) -> dict[str, str]:
-    """Return the group of this process by the version, "cgroup2" or "cgroup", of what limits its CPU time."""
+    """Return the group that limits this process's CPU time, by the version of control groups, "cgroup2" or "cgroup"."""
     found = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
@@ -51,8 +51,8 @@ def _groups(text: str) -> dict[str, str]:
 
 
 def _cpu_mount(line: str) -> tuple[str, str, str] | None:
-    """Return the version, the directory and the root group of what a line of mountinfo says is mounted; None for
-    anything that does not count CPU time."""
+    """Return the version, the directory and the root group of the control groups that a line of mountinfo describes;
+    None if the mount does not count CPU time."""
     before, _, after = line.partition(" - ")
     fields, kind = before.split(), after.split()
     if len(fields) < 5 or len(kind) < 3:
@@ -63,8 +63,8 @@ def _cpu_mount(line: str) -> tuple[str, str, str] | None:
 
 
 def _files_upwards(directory: str, mounted: str, group: str) -> list[str]:
-    """`cpu.stat` of `group` and of what contains it, up to `mounted`, which `directory` shows. A group outside of what
-    is mounted, as a container may have it, leaves the mounted one."""
+    """Return the paths of `cpu.stat` of `group` and of the groups that contain it, up to `mounted`, which is mounted at
+    `directory`. For a group outside of `mounted`, as in some containers, return only that of `mounted`."""
     below = os.path.relpath(group, mounted) if group.startswith("/") and mounted.startswith("/") else ".."
     names = [] if below == "." or below.startswith("..") else below.split("/")
     return [os.path.join(directory, *names[:count], "cpu.stat") for count in range(len(names), -1, -1)]

@@ -1,7 +1,8 @@
-"""The first line of a connection between two nodes of a check, and its answer: each side proves that it has the token.
+"""The first line of a connection between two nodes of a check, and its answer. With them each side proves that it has
+the token.
 
-The line is `MAC NONCE KIND`, the answer a MAC alone; both are of a BLAKE2b, whose key is the tokens of the run and of
-the node. The one who connects sends nothing else before the answer.
+The line is `MAC NONCE KIND`, and the answer only a MAC. Both MACs are BLAKE2b, whose key consists of the tokens of the
+run and of the node. The client sends nothing else before the answer.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,15 +16,16 @@ from _operator import _compare_digest as compare_digest  # the function that hma
 from collections.abc import Callable
 
 try:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, too, which takes 3 ms of every start
+    from _blake2 import blake2b  # hashlib also loads OpenSSL, which adds 3 ms to every start
 except ImportError:
     from hashlib import blake2b
 
 ECHO = "echo"
-"""The kind of connection on which each ECHO_BYTES come back."""
+"""The kind of connection on which each ECHO_BYTES bytes are sent back."""
 
 TIME = "time"
-"""The kind of connection on which each byte is answered by TIME_BYTES: `time.time_ns()`, the highest byte first."""
+"""The kind of connection on which each byte is answered by TIME_BYTES bytes: `time.time_ns()`, the highest byte
+first."""
 
 ECHO_BYTES, TIME_BYTES = 64, 8
 
@@ -38,23 +40,24 @@ _token_of_run = b""
 
 
 def use_token_of_run(token: str) -> None:
-    """Prove from here on, and demand, that this token is known, too: 32 characters."""
+    """Set the run's token, of 32 characters. From now on, both sides must also prove that they know it."""
     global _token_of_run
     _token_of_run = token.encode()
 
 
 class WrongPeer(ConnectionError):
-    """What was reached is not the node with this token."""
+    """An error for a peer that is not the node with this token."""
 
 
 class NoProof(ConnectionError):
-    """Something was reached, which has not said what it is: perhaps a node that is too busy."""
+    """An error for a peer that has accepted the connection without proving its identity, perhaps a node that is too
+    busy."""
 
 
 def connect(address: str, port: int, token: str, kind: str, timeout: float) -> socket.socket:
-    """Return a connection of this kind to the node with this token, which has proved that it is that node; its timeout
-    is `timeout`. Raises WrongPeer or NoProof, or another OSError where nothing listens, after `timeout` seconds at the
-    latest."""
+    """Return a connection of this kind to the node with this token, which has proved that it is that node. The
+    connection's timeout is `timeout`. Raise WrongPeer or NoProof, or another OSError if nothing listens, after at most
+    `timeout` seconds."""
     deadline = time.monotonic() + timeout
     connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -63,7 +66,7 @@ def connect(address: str, port: int, token: str, kind: str, timeout: float) -> s
         _prove(connection, token, kind, deadline)
         connection.settimeout(timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:  # no matter what ends this, nobody else closes the socket
+    except BaseException:  # after any exception: no other code closes the socket
         connection.close()
         raise
     return connection
@@ -91,8 +94,8 @@ def _peer(connection: socket.socket) -> str:
 
 
 def accepted_kind(connection: socket.socket, token: str, is_new: Callable[[bytes], bool], timeout: float) -> str | None:
-    """Read the first line, and answer it: the kind that it names, or None, without an answer, for any other line than
-    that of a node which has the token and uses this nonce for the first time. Raises OSError."""
+    """Read the first line, answer it and return the kind that it names. Return None, without an answer, unless the line
+    is that of a node that has the token and uses this nonce for the first time. Raise OSError."""
     line = _first_line(connection, time.monotonic() + timeout)
     words = line.split(b" ")
     if len(words) != 3 or not _is_nonce(words[1]) or not words[2] or not _KIND_BYTES.issuperset(words[2]):
@@ -110,7 +113,7 @@ def _is_nonce(word: bytes) -> bool:
 
 
 def _first_line(connection: socket.socket, deadline: float) -> bytes:
-    """Return the first line, without its end; b"" where it is too long, has no end, or something follows it."""
+    """Return the first line, without its end; b"" if it is too long, has no end, or is followed by more data."""
     line = b""
     while len(line) <= _LONGEST:
         part = _receive(connection, _LONGEST + 1 - len(line), deadline)
@@ -121,7 +124,8 @@ def _first_line(connection: socket.socket, deadline: float) -> bytes:
 
 
 def read_exactly(connection: socket.socket, count: int, deadline: float | None = None) -> bytes:
-    """So many bytes; b"" where the other side closes before. Raises OSError, and after `deadline` TimeoutError."""
+    """Read exactly `count` bytes; return b"" if the other side closes the connection before. Raise OSError, and
+    TimeoutError after `deadline`."""
     read = b""
     while len(read) < count:
         part = _receive(connection, count - len(read), deadline)

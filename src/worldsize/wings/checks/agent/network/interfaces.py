@@ -1,4 +1,4 @@
-"""The network interfaces of a node, and the one by which it reaches another.
+"""The network interfaces of a node, and the one by which it reaches another node.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,11 +18,11 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 _SIOCGIFCONF = 0x8912
 _MOST = 256
 _KINDS = {1: "Ethernet", 32: "InfiniBand", 772: "loopback"}
-"""By `/sys/class/net/NAME/type`, the kernel's ARPHRD_*."""
+"""The kinds of interfaces, by `/sys/class/net/NAME/type`, the kernel's ARPHRD_*."""
 
 
 def route_address(address: str, port: int) -> str:
-    """This node's own address on the way to another; nothing is sent. "" where there is no way."""
+    """Return this node's own address on the route to another address; "" if there is no route. Nothing is sent."""
     try:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -33,12 +33,14 @@ def route_address(address: str, port: int) -> str:
 
 
 def interface_addresses(context: NodeContext) -> list[tuple[str, str]]:
-    """Return each interface that is up and has an address, and the address; one with several comes several times."""
+    """Return each interface that is up and has an address, with the address. An interface with several addresses is
+    listed several times."""
     return list(dict.fromkeys(_ipv4_addresses() + _ipv6_addresses(context)))
 
 
 def _ipv4_addresses() -> list[tuple[str, str]]:
-    """By SIOCGIFCONF, of netdevice(7): a structure of 16 bytes of name, 2 of family, 2 of port, and the address."""
+    """Return interfaces with their IPv4 addresses, by SIOCGIFCONF of netdevice(7): a structure of 16 bytes of name, 2
+    of family, 2 of port, and the address. Empty on another system than Linux."""
     size = 40 if struct.calcsize("P") == 8 else 32
     buffer = array.array("B", bytes(size * _MOST))
     request = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
@@ -63,12 +65,13 @@ def _ipv6_addresses(context: NodeContext) -> list[tuple[str, str]]:
         try:
             found.append((words[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))))
         except (IndexError, ValueError, OSError):
-            continue  # no line of an address
+            continue  # not a line with an address
     return found
 
 
 def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
-    """`name`, `kind`, `mbps` (Mb/s; None where the driver does not know, as of virtual ones) and `mtu` (bytes)."""
+    """Return the interface's `name`, `kind`, `mbps` (Mb/s; None if the driver does not know it, as for virtual
+    interfaces) and `mtu` (bytes)."""
     folder = context.path("sys", "class", "net", name)
     kind = parse_digits(text_of(f"{folder}/type"))
     speed, mtu = parse_digits(text_of(f"{folder}/speed")), parse_digits(text_of(f"{folder}/mtu"))
@@ -78,7 +81,7 @@ def interface_facts(context: NodeContext, name: str) -> dict[str, Any]:
 
 def route_facts(context: NodeContext, address: str, port: int) -> dict[str, Any]:
     """Return the facts of the interface by which the node reaches this address, and `faster`: the names of those that
-    are up, have an address and a higher speed. Empty where it is not known."""
+    are up, have an address and a higher speed. Empty if the interface is not known."""
     own = route_address(address, port)
     addressed = interface_addresses(context)
     name = next((name for name, held in addressed if held == own), "")

@@ -1,4 +1,4 @@
-"""Connections of a node to others: whether they come about, how fast they answer, and what time it is there.
+"""Connections of a node to others: whether they are established, how fast they answer, and the other node's time.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,7 +23,8 @@ from worldsize.wings.checks.agent.network.greeting import (
 )
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds: room for two lost packets, which Linux sends again after 1 s and after 3 s."""
+"""The time limit in seconds for a connection. It permits two lost packets, which Linux sends again after 1 s and after
+3 s."""
 
 _ECHOES = 20
 _TIMES = 5
@@ -41,8 +42,8 @@ _WORDS = {
 
 
 def link_result(peer: Mapping[str, Any], port: str, timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
-    """Return whether the peer is reached at its `port` ("port" or "second_port"): `error`, "" if it is, and `certain`,
-    whether an error is the network's, not that of a node which is too busy."""
+    """Return whether the peer is reached at its `port` ("port" or "second_port"): `error`, which is "" if it is
+    reached, and `certain`, whether an error is the network's, not that of a node that is too busy."""
     try:
         connect(peer["address"], peer[port], peer["token"], ECHO, timeout).close()
         error, certain = "", True
@@ -52,17 +53,17 @@ def link_result(peer: Mapping[str, Any], port: str, timeout: float = CONNECT_TIM
 
 
 def error_words(error: OSError, timeout: float) -> str:
-    """Why a connection failed, in a few words."""
+    """Return the reason why a connection failed, in a few words."""
     if isinstance(error, (WrongPeer, NoProof)):
         return str(error)
     if error.errno is None:
-        return f"no answer within {timeout:g} s"  # the one error without a number is that of the timeout
+        return f"no answer within {timeout:g} s"  # only the error of a timeout has no number
     return _WORDS.get(error.errno) or os.strerror(error.errno)
 
 
 def echo_seconds(peer: Mapping[str, Any]) -> float | None:
-    """Return the time of an answer to 64 bytes, the connection being there: the lower quartile of 20, since a busy
-    processor delays some of them. None where they do not all come."""
+    """Return the time of an answer to 64 bytes over an open connection: the lower quartile of 20, because a busy
+    processor delays some of them. None if not all answers arrive."""
     try:
         with connect(peer["address"], peer["port"], peer["token"], ECHO, _TIMEOUT) as connection:
             taken = []
@@ -73,12 +74,12 @@ def echo_seconds(peer: Mapping[str, Any]) -> float | None:
                     return None
                 taken.append(time.perf_counter() - started)
     except OSError:
-        return None  # the row of the ports says why
+        return None  # the row of the ports reports why
     return sorted(taken)[_ECHOES // 4]
 
 
 def time_exchanges(peer: Mapping[str, Any]) -> list[tuple[int, int, int]]:
-    """This node's time before, the peer's, and this node's after, in ns, of up to 5 exchanges."""
+    """Return up to 5 exchanges of this node's time before, the peer's, and this node's after, in ns."""
     found: list[tuple[int, int, int]] = []
     try:
         with connect(peer["address"], peer["port"], peer["token"], TIME, _TIMEOUT) as connection:
@@ -90,5 +91,5 @@ def time_exchanges(peer: Mapping[str, Any]) -> list[tuple[int, int, int]]:
                     break
                 found.append((before, int.from_bytes(answer, "big"), time.time_ns()))
     except OSError:
-        pass  # what was found before counts; the row of the ports says why
+        pass  # the earlier results count; the row of the ports reports why
     return found

@@ -1,4 +1,4 @@
-"""What this node takes the other nodes' names for, and whether that is where they are.
+"""Lookup of the other nodes' names on this node, and whether the nodes are at the resulting addresses.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,31 +14,31 @@ from worldsize.wings.checks.agent.network.greeting import ECHO, NoProof, connect
 from worldsize.wings.checks.agent.network.links import CONNECT_TIMEOUT
 
 _MOST_ADDRESSES = 3
-"""Addresses of one name at which the node is looked for."""
+"""The maximum number of addresses of one name at which the node is looked for."""
 
 TEMPORARY = "no answer from the name server"
 
 
 def addresses_of(host: str) -> tuple[list[str], str]:
-    """Return the addresses that this node's resolver gives, in its order, and the error, "" without one."""
+    """Return the addresses that this node's resolver returns, in its order, and the error, "" without one."""
     try:
         found = socket.getaddrinfo(os.fsencode(host), None, 0, socket.SOCK_STREAM)
     except socket.gaierror as error:
         return [], TEMPORARY if error.errno == socket.EAI_AGAIN else "does not resolve"
-    except (OSError, ValueError) as error:  # ValueError: of a name that is none, with a null byte for example
+    except (OSError, ValueError) as error:  # ValueError: an invalid name, for example with a null byte
         return [], str(error)[:80]
     return list(dict.fromkeys(_address_text(*entry[4]) for entry in found)), ""
 
 
 def _address_text(address: object, port: object, flow: object = 0, scope: object = 0) -> str:
-    """Return the address, with the number of its interface where it is one of a link: `fe80::1%2`."""
+    """Return the address as text, with the number of its interface for a link-local one: `fe80::1%2`."""
     return f"{address}%{scope}" if scope else str(address)
 
 
 def name_result(peer: Mapping[str, Any], timeout: float = CONNECT_TIMEOUT) -> dict[str, Any]:
-    """What the peer's name means here: `addresses`, `error`, and `reached`: True where the address that the head knows
-    is among them, or the node answers at one of them; False where it answers at the head's address alone; None where it
-    does not answer there either, or is too busy, so that it cannot be told."""
+    """Look up the peer's name. Return its `addresses`, the `error`, and `reached`: True if the address that the head
+    knows is among them, or the node answers at one of them; False if it answers only at the head's address; None if it
+    does not answer there either, or is too busy, so that this cannot be determined."""
     addresses, error = addresses_of(peer["host"])
     reached: bool | None = None
     if peer["address"] in [address.partition("%")[0] for address in addresses]:
@@ -56,7 +56,7 @@ def _is_there(peer: Mapping[str, Any], addresses: list[str], timeout: float) -> 
 
 
 def _answers(peer: Mapping[str, Any], address: str, timeout: float) -> bool | None:
-    """Return whether the peer is at this address; None where what is there does not say."""
+    """Return whether the peer is at this address; None if the program there does not identify itself."""
     try:
         connect(address, peer["port"], peer["token"], ECHO, timeout).close()
     except NoProof:

@@ -1,4 +1,4 @@
-"""Several things that wait for the network, done at the same time.
+"""Concurrent execution of several tasks that wait for the network.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def results_of(tasks: Mapping[Key, Callable[[], Result]], seconds: float) -> dict[Key, Result]:
-    """What each task returned within so many seconds. A task that is late is left to itself, in a daemon thread."""
+    """Run the tasks at the same time, and return the result of each that ended within `seconds` seconds. A task that is
+    late continues in a daemon thread, and its result is dropped."""
     results: dict[Key, Result] = {}
     changed = threading.Condition()
     threads = [threading.Thread(target=_do, args=(key, tasks[key], results, changed), daemon=True) for key in tasks]

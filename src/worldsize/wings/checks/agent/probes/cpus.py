@@ -1,4 +1,5 @@
-"""The cores that ranks may use: by their affinity, and by the quota of a control group, which no library looks at.
+"""Probe for the cores that ranks may use, limited by their CPU affinity and by the quota of a control group. Libraries
+do not read the quota.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,19 +14,19 @@ from worldsize.wings.checks.agent.readers.asked_values import asked_number
 
 _WHAT = "cores"
 _NEARLY = 0.9
-"""A quota of this share of the cores is none that anybody would notice."""
+"""The share of the allowed cores from which on a quota has no noticeable effect."""
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its rows: cpu.count, cpu.binding; none of virtual nodes, which share one machine's cores. Its fact: usable_cores,
-    the number that the affinity allows."""
+    """Return the rows cpu.count and cpu.binding, and the fact usable_cores, which is the number of cores that the
+    affinity allows. Virtual nodes give no rows, because they share one machine's cores."""
     cores = read_cores(context.root)
     rows = () if context.asked.get("virtual") else judge_cores(context, cores)
     return ProbeResult(rows, {"usable_cores": cores.allowed})
 
 
 def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
-    """Return the rows for these cores. Where all ranks are bound to one core, that alone is said."""
+    """Return the rows for these cores. If all ranks are bound to one core, return only the row about that."""
     bound = _binding_row(context, cores)
     if bound is not None:
         return (bound,)
@@ -33,7 +34,8 @@ def judge_cores(context: NodeContext, cores: Cores) -> tuple[CheckRow, ...]:
 
 
 def _binding_row(context: NodeContext, cores: Cores) -> CheckRow | None:
-    """Slurm gives a task one core unless --cpus-per-task says more, and all ranks are the children of one task."""
+    """Return a warning row if all ranks and loader workers share one core of several; None otherwise. Slurm gives a
+    task one core unless --cpus-per-task is set, and all ranks are children of one task."""
     ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
     if cores.allowed != 1 or cores.online < 2 or ranks + workers < 2:
         return None
@@ -51,7 +53,8 @@ def _count_row(context: NodeContext, cores: Cores) -> CheckRow:
 
 
 def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
-    """What is wrong with the number of cores, and the mend; empty texts where nothing is."""
+    """Return the problem with the number of cores, and a hint how to fix it. Both texts are empty if there is no
+    problem."""
     ranks, workers = _ranks(context), asked_number(context.asked, "workers") or 0
     asked = asked_number(context.asked, "cores") or 0
     usable = _number(cores.usable)
@@ -69,7 +72,7 @@ def _complaint(context: NodeContext, cores: Cores) -> tuple[str, str]:
 
 
 def _keeps_quota(context: NodeContext, quota: float) -> bool:
-    """Return whether the ranks are told to use no more threads than the quota has cores for."""
+    """Return whether OMP_NUM_THREADS limits the ranks to no more threads than the quota has cores."""
     threads = parse_digits(context.environ.get("OMP_NUM_THREADS"))
     return threads is not None and threads * _ranks(context) <= quota
 

@@ -1,8 +1,9 @@
-"""Room for the run's files and for those of the node: space, inodes, quota.
+"""Probe for the space, inodes and quota that the run's files and the node's own files have.
 
-A disk is bad where a small file cannot be written; whatever its numbers say, they do not know a user's quota. They are
-a warning where 95 % are in use and less than 1 GiB is left: a large disk at 95 % has room for many checkpoints, and a
-small one with 1 GiB for logs and caches.
+A disk is bad if a small file cannot be written. The numbers of the file system do not decide this, because they do not
+include a user's quota. The numbers lead to a warning if 95 % of the space is in use and less than 1 GiB is left: a
+large disk at 95 % has room for many checkpoints, and a small disk with 1 GiB has room for logs and caches.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -38,7 +39,7 @@ _MENDS = {
 
 
 class Finding(NamedTuple):
-    """What was found of one directory: a row's value, verdict and hint."""
+    """The result for one directory: a row's value, verdict and hint."""
 
     value: str
     verdict: str = OK
@@ -46,13 +47,14 @@ class Finding(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its rows: files.space, files.inodes of the run's directory, files.node_disk of the node's own."""
+    """Return the rows files.space and files.inodes of the run's directory, and files.node_disk of the node's own
+    directories."""
     return ProbeResult((*_run_rows(context), _node_row(context)))
 
 
 def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
-    """Return the rows of the run's directory. The system calls it the same where a disk has no space and where it has
-    no inodes left."""
+    """Return the rows of the run's directory. The system reports the same error for a disk without space and for one
+    without inodes, so the two cases are distinguished by the free counts."""
     failed, space = write_trial(context.run_dir), space_of(context.run_dir)
     has_no_inodes = space.inodes and not space.free_inodes and space.free > _ROOM_FOR_TRIAL
     if failed is not None and failed.errno == errno.ENOSPC and has_no_inodes:
@@ -60,13 +62,13 @@ def _run_rows(context: NodeContext) -> Sequence[CheckRow]:
         return (_row(context, "files.inodes", _INODES, found),)
     found = judge_space(space) if failed is None else _refusal(context.run_dir, failed)
     rows = [_row(context, "files.space", "free space in the run's directory", found)]
-    if failed is None and space.free_inodes:  # with none left, no file could have been made: the number means nothing
+    if failed is None and space.free_inodes:  # without a free inode no file could be made: 0 means nothing here
         rows.append(_row(context, "files.inodes", _INODES, judge_inodes(space)))
     return rows
 
 
 def judge_space(space: Space) -> Finding:
-    """Judge the room of a file system on which a small file could be written."""
+    """Judge the free space of a file system on which a small file could be written."""
     if not space.total:
         return Finding("it can be written; the file system does not report its size")
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
@@ -77,7 +79,7 @@ def judge_space(space: Space) -> Finding:
 
 
 def judge_inodes(space: Space) -> Finding:
-    """Judge the inodes of a file system that counts them: there can be few left where there is space."""
+    """Judge the free inodes of a file system that counts them. Few inodes can be left although there is space."""
     value = f"{space.free_inodes:,} free of {space.inodes:,}"
     if space.free_inodes < _FEW_INODES and space.free_inodes <= space.inodes * (1 - _FULL_SHARE):
         return Finding(value, WARNING, "remove files that are not needed: each new file takes an inode")
@@ -85,7 +87,7 @@ def judge_inodes(space: Space) -> Finding:
 
 
 def _node_row(context: NodeContext) -> CheckRow:
-    """Return the worst of the directory for temporary files and of the one for local copies."""
+    """Return the row with the worse finding of two directories: that for temporary files and that for local copies."""
     found: list[tuple[str, Callable[[str, OSError], Finding]]] = [(_temporary_directory(context), judge_temporary)]
     local = asked_text(context.asked, "node_disk")
     if local and os.path.isabs(local):
@@ -104,8 +106,9 @@ def _judge_directory(directory: str, judge: Callable[[str, OSError], Finding]) -
 
 
 def judge_temporary(directory: str, failed: OSError) -> Finding:
-    """Judge an error of the directory for temporary files. A full or failing disk is bad. A directory that is missing
-    or read-only may be meant so, as in images: Python takes another one then (tempfile.gettempdir)."""
+    """Judge an error of the directory for temporary files. A full or failing disk is bad. Other errors are warnings: a
+    directory that is missing or read-only may be intended, as in images, and Python then uses another one
+    (tempfile.gettempdir)."""
     found = _refusal(directory, failed)
     if failed.errno in _FULL | _FAILING:
         return found
@@ -113,14 +116,15 @@ def judge_temporary(directory: str, failed: OSError) -> Finding:
 
 
 def _refused_copies(wanted: str, directory: str, failed: OSError) -> Finding:
-    """Judge an error of the directory where the one for local copies is, or is to be made."""
+    """Judge an error of `directory`, which is the directory for local copies (`wanted`) or the existing parent in which
+    it must be created."""
     if directory == wanted or failed.errno in _FULL | _FAILING:
         return _refusal(directory, failed)
     return Finding(f"{wanted} is missing, and cannot be made in {directory}", BAD, _MENDS[errno.ENOENT])
 
 
 def _refusal(directory: str, failed: OSError) -> Finding:
-    """Judge an error of a directory that the run itself writes to."""
+    """Judge an error of a directory that the run itself writes to. The verdict is always bad."""
     mend = _MENDS.get(failed.errno or 0, "ask the site's administrators about this file system")
     return Finding(f"{directory}: {error_words(failed)}", BAD, mend)
 
@@ -131,7 +135,7 @@ def _temporary_directory(context: NodeContext) -> str:
 
 
 def _existing_parent(path: str) -> str:
-    """Return the directory itself, or the nearest one above it that is there: the node makes the rest."""
+    """Return the directory itself, or its nearest parent that exists. The node creates the missing directories."""
     while not os.path.isdir(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path

@@ -1,6 +1,8 @@
-"""The ports of InfiniBand, RoCE and Omni-Path of this node, what GPUDirect RDMA needs, and the size of its machine.
+"""Probe for the node's InfiniBand, RoCE and Omni-Path ports, the requirements of GPUDirect RDMA, and the machine's
+size.
 
-Read from the kernel's files: whether a run uses them, and how fast they are, the stage `bandwidth` measures.
+The values are read from the kernel's files. The stage `bandwidth` measures whether a run uses the ports and how fast
+they are.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -32,14 +34,16 @@ _KERNEL_OF_DMABUF = (5, 12)
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows fabric.ports, fabric.gpudirect and fabric.azure_size, of what the node has; the fact `fabric`."""
+    """Return those of the rows fabric.ports, fabric.gpudirect and fabric.azure_size that apply to the node, and the
+    fact `fabric`, the list of its ports."""
     ports = read_ports(context.root)
     rows = (_ports_row(context, ports), _gpudirect_row(context, ports), _azure_row(context, ports))
     return ProbeResult(tuple(row for row in rows if row is not None), {"fabric": [port.fact() for port in ports]})
 
 
 def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
-    """Warns of ports with a cable that are not active, and of active ones that programs cannot open."""
+    """Return the row of the fabric's ports. It is a warning if ports with a cable are not active, or if programs cannot
+    open the active ones. None if no port is active and there is no warning."""
     what = "ports of the fabric"
     waiting = [port for port in ports if port.physical == LINK_UP and port.state in _WHY]
     if waiting and needs_fabric(context):
@@ -57,8 +61,8 @@ def _ports_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
-    """Return whether no program of this user can use InfiniBand's verbs. Omni-Path has device files of its own, and
-    ports of Ethernet may be those of an ordinary network."""
+    """Return whether no program of this user can use the verbs of InfiniBand. Return False if no active port is
+    InfiniBand: Omni-Path has its own device files, and Ethernet ports may belong to an ordinary network."""
     if all(port.layer != "InfiniBand" for port in active):
         return False
     at = context.path("dev", "infiniband")
@@ -67,14 +71,15 @@ def _are_closed(context: NodeContext, active: Sequence[FabricPort]) -> bool:
 
 
 def _ports_text(ports: Sequence[FabricPort]) -> str:
-    """Return the ports by their kinds: "8 × InfiniBand 400 Gb/s"."""
+    """Return the number of ports of each kind as text: "8 × InfiniBand 400 Gb/s"."""
     counts = Counter(f"{_NICS.get(port.layer, port.layer or 'port')} {port.rate_gbps:g} Gb/s" for port in ports)
     return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
 
 
 def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | None:
-    """Return whether the NICs can read the GPUs' memory: by a module, or by dma-buf of the open kernel modules. Nothing
-    where it does not matter, or where the GPUs, like those for games, cannot do it at all."""
+    """Return the row that reports whether the NICs can read the GPUs' memory, through a kernel module or through
+    dma-buf of the open kernel modules. None if it does not matter, or if the GPUs do not support it, like consumer
+    GPUs."""
     models = driver_models(context)
     is_known = bool(models) and not any("GeForce" in model or "TITAN" in model or not model for model in models)
     if not needs_fabric(context) or not is_known or context.asked.get("gpus") == 0 or not any(map(_is_fast, ports)):
@@ -90,14 +95,15 @@ def _gpudirect_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRo
 
 
 def _is_fast(port: FabricPort) -> bool:
-    """Return whether it is one for data between GPUs: InfiniBand, or RoCE from 100 Gb/s on; many others are for the
-    network that users log in by."""
+    """Return whether the port is active and meant for data between GPUs: InfiniBand, or RoCE of at least 100 Gb/s.
+    Slower RoCE ports often belong to the network through which users log in."""
     is_fast = port.layer == "InfiniBand" or (port.layer == "Ethernet" and port.rate_gbps >= 100)
     return is_fast and port.state == ACTIVE
 
 
 def _has_dmabuf(context: NodeContext) -> bool:
-    """NVIDIA's open kernel modules on Linux 5.12 or later: what NCCL asks for (its dmaBufSupport)."""
+    """Return whether the node has NVIDIA's open kernel modules on Linux 5.12 or later. NCCL requires the same (its
+    dmaBufSupport)."""
     kernel = re.match(r"(\d{1,4})\.(\d{1,4})", text_of(context.path("proc", "sys", "kernel", "osrelease")))
     is_new = kernel is not None and (int(kernel[1]), int(kernel[2])) >= _KERNEL_OF_DMABUF
     return is_new and "Open Kernel Module" in text_of(context.path("proc", "driver", "nvidia", "version"))
@@ -114,8 +120,9 @@ def _azure_row(context: NodeContext, ports: Sequence[FabricPort]) -> CheckRow | 
 
 
 def _azure_problem(context: NodeContext, size: AzureSize, ports: Sequence[FabricPort]) -> tuple[str, str]:
-    """What is wrong, and what mends it; two empty texts where nothing is."""
-    seen = len(driver_models(context))  # in a container, only those that it was given
+    """Return the difference between the node and its Azure size, and a hint how to fix it. Both texts are empty if
+    there is no difference."""
+    seen = len(driver_models(context))  # in a container: only the GPUs that were passed to it
     if context.nodes > 1 and not size.ports:
         return "no RDMA", "its nodes exchange gradients by TCP: choose a size with an r after its cores (ND96isr…)"
     if context.nodes > 1 and not any(port.layer == "InfiniBand" for port in ports):

@@ -1,6 +1,8 @@
-"""How the GPUs of this node are connected: NVLinks that are down, and pairs without NVLink where all have it.
+"""Probe for the connections between the GPUs of this node. It finds NVLinks that are down, and pairs of GPUs without
+NVLink on boards where all pairs have it.
 
-Read, not measured: from `nvidia-smi topo -m` and `nvidia-smi nvlink -s`. What the links carry, the stages measure.
+The values are read from `nvidia-smi topo -m` and `nvidia-smi nvlink -s`, not measured. The stages measure the speed of
+the links.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -27,7 +29,7 @@ Pairs: TypeAlias = "Mapping[tuple[int, int], str]"
 
 
 def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
-    """Return the row gpu.topology; nothing on a node with fewer than two GPUs."""
+    """Return the row gpu.topology; no row on a node with fewer than two GPUs."""
     program = find_nvidia_smi(context) if is_looked_at(context) else None
     report = GpuReport() if program is None else read_gpus(context, run)
     if program is None or len(report.gpus) < 2:
@@ -39,8 +41,8 @@ def probe(context: NodeContext, run: Run = run_program) -> ProbeResult:
 
 
 def topology_result(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs, links: Sequence[NvLinks]) -> ProbeResult:
-    """What the connections mean, for the GPUs that the ranks see. Divided GPUs have no NVLink by design, so there
-    nothing is judged."""
+    """Judge the connections between the GPUs that the ranks see, and return the row. Return no row for divided GPUs
+    (MIG), which have no NVLink by design, or if nothing could be read."""
     gpus = visible_gpus(gpus, context.environ.get("CUDA_VISIBLE_DEVICES"))
     numbers = {gpu.number for gpu in gpus}
     pairs = {pair: kind for pair, kind in pairs.items() if numbers.issuperset(pair)}
@@ -52,8 +54,9 @@ def topology_result(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs, lin
 
 
 def _links_row(context: NodeContext, links: Sequence[NvLinks]) -> CheckRow | None:
-    """GPUs some of whose NVLinks are down while those of another of the same model are up. Of cards with bridges,
-    those without a bridge are left out."""
+    """Return a warning row if a GPU has fewer active NVLinks than another GPU of the same model; None otherwise. A card
+    without any active link counts only if its model connects all GPUs through a switch: cards with bridges may have no
+    bridge."""
     most = {each.model: max(other.up for other in links if other.model == each.model) for each in links}
     fewer = [each for each in links if each.up < most[each.model] and (each.up or is_switched(each.model))]
     if not fewer:
@@ -74,8 +77,8 @@ def _pairs_row(context: NodeContext, gpus: Sequence[Gpu], pairs: Pairs) -> Check
 
 
 def _width_row(context: NodeContext, gpus: Sequence[Gpu]) -> CheckRow | None:
-    """GPUs with fewer lanes to PCIe than most others of the same model. Pairs are left out: a workstation's second slot
-    often has fewer."""
+    """Return a warning row if a GPU has fewer PCIe lanes than most others of the same model; None otherwise. Models
+    with only two GPUs are skipped, because the second slot of a workstation often has fewer lanes."""
     for model in sorted({gpu.model for gpu in gpus}):
         widths = [(gpu.number, gpu.width) for gpu in gpus if gpu.model == model and gpu.width]
         usual = sorted(width for _, width in widths if width)[len(widths) // 2 :][:1]

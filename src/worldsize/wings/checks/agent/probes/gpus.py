@@ -1,4 +1,5 @@
-"""How many GPUs the ranks of this node see, which, whether somebody else uses them, and their health.
+"""Probe for the GPUs that the ranks of this node see: their number, models and health, and whether other processes use
+them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -36,14 +37,15 @@ _SAYS_NONE = {
     "Failed to initialize NVML: Unknown Error": "the container has lost its GPUs: start it again",
     "Failed to initialize NVML: Insufficient Permissions": "this user may not use them: ask the scheduler for GPUs",
 }
-"""What nvidia-smi says where CUDA programs find no GPU either, and what mends it."""
+"""The messages of nvidia-smi which prove that CUDA programs find no GPU either, and the hint for each."""
 
 _WHAT = "GPUs"
 _PAUSE = 2.0
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Return the rows gpu.count and gpu.memory, and those of the GPUs' health; nothing where GPUs do not matter."""
+    """Return the rows gpu.count and gpu.memory, and the rows of the GPUs' health; no rows if GPUs do not matter for the
+    job."""
     if not is_looked_at(context):
         return ProbeResult()
     report = read_settled(context, lambda: read_gpus(context))
@@ -53,8 +55,9 @@ def probe(context: NodeContext) -> ProbeResult:
 def read_settled(
     context: NodeContext, read: Callable[[], GpuReport], sleep: Callable[[float], None] = time.sleep
 ) -> GpuReport:
-    """What is read of the GPUs. Where others use them, they are read once more: programs of a job that has ended may
-    take seconds to free their memory (Meta's gcm looks three times)."""
+    """Read the GPUs and return the report. If other processes use their memory, wait two seconds and read once more:
+    the programs of a finished job may take seconds to free their memory (Meta's gcm reads three times). A first read
+    that took more than two seconds is not repeated."""
     begun = time.monotonic()
     report = read()
     row = memory_row(context, _seen(context, report))
@@ -66,7 +69,7 @@ def read_settled(
 
 
 def gpus_result(context: NodeContext, report: GpuReport, xids: Sequence[Xid] | None = None) -> ProbeResult:
-    """What the report and the Xids mean for this node's ranks."""
+    """Return the rows and facts that follow from the report and the Xids for this node's ranks."""
     seen = _seen(context, report)
     rows = (_count_row(context, report, seen), memory_row(context, seen), *health_rows(context, seen, xids))
     return ProbeResult(tuple(row for row in rows if row is not None), _facts(report, seen))
@@ -108,7 +111,8 @@ def _count_text(seen: Sequence[Gpu], units: int) -> str:
 
 
 def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
-    """NCCL refuses two ranks on one GPU ("Duplicate GPU detected"), unless a variable of its newest versions is set."""
+    """Return a bad row if NCCL would have two ranks on one GPU; None otherwise. NCCL refuses this ("Duplicate GPU
+    detected") unless a variable of its newest versions is set (NCCL_MULTI_RANK_GPU_ENABLE)."""
     ranks, backend = context.asked.get("ranks"), context.asked.get("backend")
     if backend != "nccl" or not isinstance(ranks, int) or ranks <= units:
         return None
@@ -119,13 +123,14 @@ def _rank_row(context: NodeContext, units: int) -> CheckRow | None:
 
 
 def _are_hidden(context: NodeContext, report: GpuReport, asked: int) -> bool:
-    """Return whether the node has what is asked for, and CUDA_VISIBLE_DEVICES shows less: by somebody's choice."""
+    """Return whether the node has the requested number of GPUs and CUDA_VISIBLE_DEVICES is set, so that fewer are
+    visible by choice."""
     there = sum(gpu.units for gpu in report.gpus if not gpu.fault)
     return context.environ.get("CUDA_VISIBLE_DEVICES") is not None and there >= asked
 
 
 def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -> str:
-    """What makes them fewer than was asked for, and what mends it."""
+    """Return a hint with the reason why there are fewer GPUs than requested, and how to fix it."""
     if silent:
         return f"{silent[0]}: have the node rebooted, and leave it out meanwhile"
     there, shown = len(driver_models(context)), sum(gpu.units for gpu in report.gpus)
@@ -135,7 +140,8 @@ def _why_fewer(context: NodeContext, report: GpuReport, silent: Sequence[str]) -
 
 
 def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckRow:
-    """No GPU could be read: bad where it is certain that programs see none either, and the job asks for some."""
+    """Return the row of a node on which no GPU could be read. It is bad if the job requests GPUs and it is certain that
+    programs see none either."""
     nvidia, other = has_nvidia(context), other_devices(context)
     hint = next((hint for words, hint in _SAYS_NONE.items() if words in failure), "")
     if asked and hint and (nvidia or not other):
@@ -149,7 +155,8 @@ def _unread_row(context: NodeContext, failure: str, asked: int | None) -> CheckR
 
 
 def _other_row(context: NodeContext, other: str, asked: int) -> CheckRow:
-    """GPUs of others than NVIDIA: those of AMD are counted, but what their own variables hide is not looked at."""
+    """Return the row of a node whose GPUs are not NVIDIA's. AMD GPUs are counted, but the variables that hide some of
+    them are not read."""
     amd = count_amd_gpus(context)
     if amd and amd >= asked:
         return context.row("gpu.count", _WHAT, f"{amd} × AMD", OK)

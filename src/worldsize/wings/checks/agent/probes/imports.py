@@ -1,4 +1,5 @@
-"""The environment's imports: the job's Python is started as a rank starts it, and imports what the script imports.
+"""Probe for the imports of the job's environment. It starts the job's Python as a rank starts it, and imports the
+modules that the script imports.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,7 +21,7 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 from worldsize.wings.checks.agent.readers.row_texts import error_words, join_texts, safe_text
 
 LIMIT = 55.0
-"""Seconds for the program, somewhat less than the probe has."""
+"""Time limit of the program in seconds, slightly less than the limit of the probe."""
 
 _ID, _WHAT = "python.imports", "the environment's imports"
 _WITH_TORCH = frozenset(("pytorch", "deepspeed"))
@@ -29,8 +30,8 @@ _HINT = "install it in the environment that `environment:` names, or name anothe
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its rows: python.imports, and python.mpi_backend where the job asks for the back end MPI. Its facts: python,
-    torch. Nothing where it is not known which Python the ranks execute."""
+    """Return the row python.imports, the row python.mpi_backend if the job requests the MPI backend, and the facts
+    python and torch. Return nothing if it is not known which Python the ranks execute."""
     program = asked_text(context.asked, "python")
     if program is None or context.asked.get("python_guessed") is True:
         return ProbeResult()
@@ -46,7 +47,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def result_of(context: NodeContext, trial: ImportTrial) -> ProbeResult:
-    """Return the rows and facts of what was tried."""
+    """Return the rows and facts that follow from the trial imports."""
     rows = [_imports_row(context, trial)]
     if asked_text(context.asked, "backend") == "mpi" and isinstance(trial.torch.get("mpi"), bool):
         rows.append(_mpi_row(context, trial.torch["mpi"]))
@@ -72,14 +73,16 @@ def _imports_row(context: NodeContext, trial: ImportTrial) -> CheckRow:
 
 
 def _judge_import(failed: FailedImport) -> tuple[str, str, str]:
-    """Value, verdict and hint. Another error than ImportError may come from the machine's state at this moment."""
+    """Return the value, verdict and hint for an import that failed. An ImportError is bad. Another error is a warning,
+    because it may depend on the state of the machine at this moment."""
     said = f"{failed.kind}: {failed.text}" if failed.text else failed.kind
     value = safe_text(f"import {failed.module}: {said}")
     return value, BAD if failed.is_import else WARNING, _HINT
 
 
 def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
-    """Judge a Python that ended before all was tried. SIGKILL comes from elsewhere, as where memory is short."""
+    """Return the value, verdict and hint for a Python that ended before all imports were tried; None if all were tried.
+    SIGKILL is only a warning, because it comes from elsewhere, for example when memory is short."""
     if trial.is_over:
         return None
     if trial.code is None:
@@ -93,7 +96,7 @@ def _early_end(trial: ImportTrial) -> tuple[str, str, str] | None:
 
 
 def _build_complaint(context: NodeContext, torch: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Judge a torch that is built for CPUs, where the job has GPUs."""
+    """Return the value, verdict and hint for a torch that is built for CPUs in a job that has GPUs; None otherwise."""
     gpus = asked_number(context.asked, "gpus") or 0
     if not gpus or not torch.get("version") or torch.get("cuda") or torch.get("hip"):
         return None
@@ -120,7 +123,7 @@ def _summary(trial: ImportTrial, count: int) -> str:
 
 
 def _modules(context: NodeContext) -> Sequence[str]:
-    """Return the names that a script can import."""
+    """Return the names of the script's modules that are valid module names, 200 at most."""
     names = asked_texts(context.asked, "modules")
     return tuple(name for name in names if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name))[:_MOST_MODULES]
 

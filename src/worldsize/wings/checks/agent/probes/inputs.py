@@ -1,4 +1,4 @@
-"""The job's files: whether this node sees them and this user can read them.
+"""Probe for the job's files: whether this node sees them and this user can read them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,7 +23,7 @@ from worldsize.wings.checks.agent.readers.row_texts import error_words, join_tex
 _ID, _WHAT = "files.inputs", "the job's files"
 _MOST_PATHS, _MOST_ENTRIES, _LONGEST = 200, 100, 200
 OUTPUT = "output"
-"""How the keys of outputs begin, of which the path is that of the directory that is to hold them."""
+"""The prefix of the keys of outputs. The path of an output is that of the directory that will contain it."""
 
 _MISSING = frozenset((errno.ENOENT, errno.ENOTDIR))
 _MISSING_HINT = "mount its file system on this node, or correct the path"
@@ -35,14 +35,14 @@ _MENDS = {
 
 
 class PathState(NamedTuple):
-    """What a path is on this node.
+    """The state of a path on this node.
 
-    kind     "directory", "file", "other"; "missing" where it is not there, and "error" where it cannot be looked at
-    entries  of a directory, as counted up to 100; of a file, 1 unless it is empty
-    mount    what it lies on, None where that is not known
-    failed   why it cannot be used
-    refused  whether this user can write where the job writes
-    lacking  the directory that /etc/fstab has mounted, and that nothing is mounted on; "" as a rule
+    kind     "directory", "file", "other"; "missing" if it does not exist, "error" if it cannot be examined
+    entries  of a directory, the number of entries, counted up to 100; of a file, 0 if it is empty, else 1
+    mount    the mount that the path is on; None if that is not known
+    failed   the error with which the path cannot be used
+    refused  whether this user cannot write where the job writes
+    lacking  the mount point that /etc/fstab names and that is not mounted; usually ""
     """
 
     kind: str
@@ -54,7 +54,8 @@ class PathState(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its row: files.inputs, none without paths. Its fact: paths {key: [kind, entries, source, file system]}."""
+    """Return the row files.inputs and the fact paths {key: [kind, entries, source, file system]}. Return nothing if the
+    job has no paths."""
     paths = asked_paths(context.asked)[:_MOST_PATHS]
     if not paths:
         return ProbeResult()
@@ -73,7 +74,7 @@ def _state(context: NodeContext, key: str, path: str, mounts: Sequence[Mount]) -
 
 
 def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
-    """What is at an absolute path."""
+    """Return the state of an absolute path."""
     try:
         mode = os.stat(path).st_mode
         kind = "directory" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
@@ -87,8 +88,8 @@ def state_of(key: str, path: str, mounts: Sequence[Mount]) -> PathState:
 
 
 def _count_entries(directory: str) -> int:
-    """Its entries. One that may be entered and not listed counts as full: who knows the names can use them. Raises
-    OSError."""
+    """Return the number of entries of a directory, counted up to 100. Return 1 for a directory that may be entered but
+    not listed, since a process that knows the names can use its files. Raise OSError."""
     try:
         with os.scandir(directory) as entries:
             return sum(1 for _ in zip(range(_MOST_ENTRIES), entries))
@@ -99,8 +100,9 @@ def _count_entries(directory: str) -> int:
 
 
 def _open_and_measure(path: str) -> int:
-    """1 unless the file is empty. It is opened since only the file server knows whether this user may; nothing is
-    read, which on some systems would bring it back from a tape. Raises OSError."""
+    """Open the file and return 0 if it is empty, else 1. The file is opened because only the file server knows whether
+    this user may open it. Nothing is read: on some systems, reading would restore the file from a tape. Raise OSError.
+    """
     file = open_regular_file(path)
     try:
         return 1 if os.fstat(file).st_size else 0
@@ -109,7 +111,7 @@ def _open_and_measure(path: str) -> int:
 
 
 def judge_states(states: Sequence[tuple[str, str, PathState]]) -> tuple[str, str, str]:
-    """Return the row's value, verdict and hint, of (key, path, state)."""
+    """Return the row's value, verdict and hint for triples (key, path, state)."""
     found = [_judgement(*each) for each in states]
     wrong = sorted((each for each in found if each[1] != OK), key=lambda each: -VERDICTS.index(each[1]))
     if not wrong:
@@ -121,7 +123,7 @@ def _judgement(key: str, path: str, state: PathState) -> tuple[str, str, str]:
     named = f"{key}: {safe_text(path, _LONGEST)}"
     mount = f"mount {safe_text(state.lacking, _LONGEST)} on this node: it is in /etc/fstab"
     if state.kind == "missing":
-        verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may make the directory itself
+        verdict = WARNING if key.startswith(OUTPUT) else BAD  # the script may create the directory
         return f"{named} is missing", verdict, mount if state.lacking else _MISSING_HINT
     if state.failed is not None:
         why = f"cannot be read: {error_words(state.failed)}"

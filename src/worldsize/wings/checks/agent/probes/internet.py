@@ -1,6 +1,7 @@
-"""The internet hosts that the script will want: whether a connection to each can be made from this node.
+"""Probe for the internet hosts that the script will use: whether this node can connect to each of them.
 
-None is bad: what the script asks for may lie in a cache, or where a data set was unpacked before.
+A host that cannot be reached is only a warning: the script's data may be in a cache, or may have been unpacked in
+advance.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -21,7 +22,7 @@ from worldsize.wings.checks.agent.readers.row_texts import error_words, join_tex
 from worldsize.wings.checks.agent.readers.tcp_connection import open_connection
 
 LIMIT = 5.0
-"""Seconds for all hosts together, somewhat less than the probe has."""
+"""Time limit for all hosts together in seconds, slightly less than the limit of the probe."""
 
 _ID, _WHAT = "network.internet", "the internet"
 _MOST_HOSTS = 20
@@ -34,13 +35,13 @@ _OFFLINE = {
     "cdn-lfs.huggingface.co": ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"),
     "api.wandb.ai": ("WANDB_MODE",),
 }
-"""Variables by which a host's libraries are told not to connect to it, with one of these values."""
+"""The variables that stop a host's libraries from connecting to it, if they have one of `_OFFLINE_VALUES`."""
 
 _OFFLINE_VALUES = frozenset(("1", "on", "yes", "true", "offline", "disabled", "dryrun"))
 
 
 class Target(NamedTuple):
-    """What is connected to for a host: itself, or the proxy that leads to it."""
+    """The address to connect to for a host: the host itself, or the proxy that leads to it."""
 
     host: str
     port: int
@@ -51,12 +52,12 @@ class Target(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its row: network.internet; none where it is not known what the script wants."""
+    """Return the row network.internet; no row if it is not known which hosts the script uses."""
     return judge_hosts(context, open_connection)
 
 
 def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) -> ProbeResult:
-    """Return the row, with the answers of `connect`."""
+    """Connect to the hosts of the job by `connect` and return the row."""
     hosts = asked_texts(context.asked, "hosts")[:_MOST_HOSTS]
     targets = {host: target_of(host, context.environ) for host in hosts}
     known = {host: target for host, target in targets.items() if target and not is_unused(host, context.environ)}
@@ -73,7 +74,8 @@ def judge_hosts(context: NodeContext, connect: Connect, limit: float = LIMIT) ->
 
 
 def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
-    """What is connected to for "host:port"; None for a text of another form."""
+    """Return the address to connect to for "host:port", which is a proxy if the environment names one. None if the text
+    has another form."""
     name, port = _split(host, None)
     if not name or port is None:
         return None
@@ -84,31 +86,33 @@ def target_of(host: str, environ: Mapping[str, str]) -> Target | None:
 
 
 def _split(text: str, port: int | None) -> tuple[str, int | None]:
-    """Host and port of `host:port`, `user:password@[::1]:port/path` or, with the usual port, the host alone."""
+    """Return the host and the port of `host:port` or `user:password@[::1]:port/path`. A host without a port gets the
+    given default port. Return ("", None) if the text is not an address."""
     try:
         parts = urlsplit("//" + text)
         return parts.hostname or "", parts.port or (port if parts.port is None else None)
-    except ValueError:  # no address, or no port
+    except ValueError:  # not an address, or not a port
         return "", None
 
 
 def _proxy(port: int, environ: Mapping[str, str]) -> str:
-    """Return the value of the variable that libraries read for this port; of two, that in small letters."""
+    """Return the proxy that libraries use for this port, from the environment variables. The variable in lower case
+    comes before the same one in upper case. Return "" if there is none."""
     kind = "http" if port == 80 else "https"
     names = (f"{kind}_proxy", f"{kind}_proxy".upper(), "all_proxy", "ALL_PROXY")
     return next(filter(None, (environ.get(name, "").strip() for name in names)), "")
 
 
 def _is_excepted(host: str, environ: Mapping[str, str]) -> bool:
-    """Return whether no_proxy names the host, or a domain that it is in."""
+    """Return whether no_proxy contains the host or a domain of the host."""
     said = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     names = [name.strip().lstrip(".*").partition(":")[0].lower() for name in said.split(",")]
     return said.strip() == "*" or any(name and f".{host}".endswith(f".{name}") for name in names)
 
 
 def connect_all(targets: Sequence[Target], connect: Connect, limit: float) -> dict[Target, str]:
-    """Connect to all at the same time; why each cannot be reached, "" for one that can be. A thread that is late is
-    left to itself: the look-up of a name cannot be ended."""
+    """Connect to all targets at the same time. Return the reason why each cannot be reached; "" for a target that can
+    be reached. A thread that is late is left running, because a name lookup cannot be interrupted."""
     answers = dict.fromkeys(targets, f"no answer within {limit:g} s")
 
     def ask(target: Target) -> None:
@@ -128,15 +132,15 @@ def _answer(target: Target, connect: Connect, limit: float) -> str:
         connect(target.host, target.port, limit)
     except socket.gaierror as error:
         return f"its name is not known ({error.strerror or error})"
-    except OSError as error:  # of a timeout, too
+    except OSError as error:  # includes timeouts
         return f"no answer within {limit:g} s" if isinstance(error, socket.timeout) else error_words(error)
-    except ValueError:  # a name that is none: too long, or with signs that no name has (UnicodeError)
+    except ValueError:  # an invalid name: too long, or with characters that no name has (UnicodeError)
         return "it is not a host name"
     return ""
 
 
 def is_unused(host: str, environ: Mapping[str, str]) -> bool:
-    """Return whether a variable tells the libraries that would connect to the host not to."""
+    """Return whether a variable makes the libraries that use the host work offline."""
     names = _OFFLINE.get(host.rpartition(":")[0], ())
     return any(environ.get(name, "").strip().lower() in _OFFLINE_VALUES for name in names)
 

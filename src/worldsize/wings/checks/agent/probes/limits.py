@@ -1,4 +1,4 @@
-"""The limits that ranks inherit from the agent (ulimit): open files, locked memory, processes.
+"""Probe for the limits that ranks inherit from the agent (ulimit): open files, locked memory, processes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,14 +23,16 @@ from worldsize.wings.checks.agent.readers.row_texts import size_text
 
 _USUAL_FILES = 1024
 _OWN_FILES = 256
-"""Open files of a rank for itself; one more for each rank of the run, of which rank 0 serves all (torch's TCPStore)."""
+"""The number of open files that a rank needs for itself. It needs one more for each rank of the run, because rank 0
+serves all of them (torch's TCPStore)."""
 
 _OWN_THREADS = 32
-"""Threads of a rank besides those that compute: NCCL's, the watchdogs, the loader's."""
+"""The number of threads of a rank that do not compute: those of NCCL, the watchdogs and the loader."""
 
 _LOADER_THREADS = 4
 _ENOUGH_LOCKED = 4 << 30
-"""Bytes that a rank may lock: systems that allow an eighth of their memory allow enough."""
+"""The number of bytes that a rank must be allowed to lock. Systems that allow an eighth of their memory allow
+enough."""
 
 _CAP_IPC_LOCK, _CAP_SYS_ADMIN, _CAP_SYS_RESOURCE = 14, 21, 24
 _MANY = 1 << 16
@@ -38,7 +40,8 @@ _SLURM_MEMLOCK = "in slurm.conf, PropagateResourceLimitsExcept=MEMLOCK keeps the
 
 
 class Limits(NamedTuple):
-    """Soft limits; None for no limit. `locked` in bytes. `processes` counts those that may still be started."""
+    """The soft limits of a process; None means no limit. `locked` is in bytes. `processes` is the number of processes
+    that may still be started."""
 
     files: int | None
     locked: int | None
@@ -46,14 +49,14 @@ class Limits(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its rows: limits.open_files, limits.memlock, limits.processes."""
+    """Return the rows limits.open_files, limits.memlock and limits.processes."""
     return ProbeResult(judge_limits(context, read_limits(context)))
 
 
 def judge_limits(context: NodeContext, limits: Limits) -> tuple[CheckRow, ...]:
-    """Return the rows for these limits. InfiniBand and Omni-Path lock the memory that they send from: ibv_reg_mr(3)
-    fails at the limit. RoCE does, too, yet such ports are also those of clouds' ordinary networks, on which nothing is
-    locked."""
+    """Return the rows for these limits. InfiniBand and Omni-Path lock the memory that they send from, and ibv_reg_mr(3)
+    fails at the limit. RoCE locks memory, too, but RoCE ports may also belong to the ordinary network of a cloud, where
+    no memory is locked, so they are not counted."""
     files = max(_USUAL_FILES, (asked_number(context.asked, "ranks") or 1) * context.nodes + _OWN_FILES)
     port, threads = _locking_port(context), _threads_of_node(context)
     return (
@@ -76,7 +79,8 @@ def _row(context: NodeContext, name: str, what: str, has: int | None, need: int,
 
 
 def read_limits(context: NodeContext) -> Limits:
-    """This process's own. Who has the capability is bound by no limit: capabilities(7), getrlimit(2)."""
+    """Read the limits of this process. A process with the matching capability has no limit: capabilities(7),
+    getrlimit(2)."""
     capabilities = _capabilities(context)
     locked = None if capabilities & 1 << _CAP_IPC_LOCK else _soft(resource.RLIMIT_MEMLOCK)
     is_free = capabilities & (1 << _CAP_SYS_ADMIN | 1 << _CAP_SYS_RESOURCE) or os.geteuid() == 0
@@ -91,7 +95,7 @@ def _soft(kind: int) -> int | None:
 
 
 def _threads_of_node(context: NodeContext) -> int:
-    """Return how many threads the ranks and their loader workers have when all of them compute."""
+    """Return the number of threads that the ranks and their loader workers have when all of them compute."""
     ranks = asked_number(context.asked, "ranks") or 1
     workers = asked_number(context.asked, "workers") or 0
     own = parse_digits(context.environ.get("OMP_NUM_THREADS")) or allowed_cores()
@@ -99,7 +103,8 @@ def _threads_of_node(context: NodeContext) -> int:
 
 
 def _locking_port(context: NodeContext) -> str:
-    """Return the first port that is active and of InfiniBand or Omni-Path, in words; "" where the job uses none."""
+    """Return a text that names the first active InfiniBand or Omni-Path port; "" if there is none or the job does not
+    use the fabric."""
     ports = [port for port in read_ports(context.root) if port.state == ACTIVE] if needs_fabric(context) else []
     return next((f"{port.name} is {port.layer}" for port in ports if port.layer in ("InfiniBand", "OmniPath")), "")
 

@@ -1,4 +1,5 @@
-"""The versions of the job's Python and of the packages that matter, by their files alone: no Python is started.
+"""Probe for the versions of the job's Python and of the relevant packages. It reads only their files and starts no
+Python.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,11 +15,12 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_directory
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its facts: python (only with all three numbers), python_minor, packages. None where the files do not tell."""
+    """Return the facts python (only with all three numbers), python_minor and packages. A fact that the files do not
+    contain is omitted."""
     program = asked_text(context.asked, "python")
     try:
         path = find_python(program, context.environ, rank_directory(context)) if program else None
-    except OSError:  # that there is no such program is what `imports` says
+    except OSError:  # the probe `imports` reports that there is no such program
         path = None
     if path is None:
         return ProbeResult()

@@ -1,7 +1,9 @@
-"""`/dev/shm`: loader workers hand batches to their ranks there, and NCCL what it moves between GPUs of one node.
+"""Probe for `/dev/shm`, through which loader workers send batches to their ranks, and NCCL sends data between GPUs of
+one node.
 
-A container has 64 MiB unless it is started with more (Docker's manual: `--shm-size`), and a worker that finds no room
-ends with SIGBUS.
+A container has 64 MiB unless it is started with more (Docker's manual: `--shm-size`). A worker that finds no room ends
+with SIGBUS.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -18,7 +20,8 @@ from worldsize.wings.checks.agent.readers.row_texts import error_words, size_tex
 
 _ID, _WHAT = "memory.shm", "/dev/shm"
 _PER_WORKER = 64 << 20
-"""Bytes: torch keeps two batches of each worker ready (`prefetch_factor`), here of 50 images of 224 × 224 pixels."""
+"""Bytes per loader worker. torch keeps two batches of each worker ready (`prefetch_factor`). The number is for batches
+of 50 images of 224 × 224 pixels."""
 
 _CONTAINERS = 64 << 20
 _TORCH = ("pytorch", "deepspeed")
@@ -26,7 +29,8 @@ _HINT = "give the container more: --shm-size=16g, or --ipc=host; or lower num_wo
 
 
 class Use(NamedTuple):
-    """How many loader workers a node has, None where it is not known, and whether NCCL uses `/dev/shm`."""
+    """The use of `/dev/shm` by the job. `workers` is the number of loader workers on the machine, None if it is not
+    known. `nccl` is whether NCCL uses `/dev/shm`. `torch` is whether the framework is one with torch's loaders."""
 
     workers: int | None
     nccl: bool
@@ -34,7 +38,7 @@ class Use(NamedTuple):
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its row: memory.shm."""
+    """Return the row memory.shm."""
     directory = context.path("dev", "shm")
     use = use_of(context)
     failed = write_trial(directory) if os.path.isdir(directory) else FileNotFoundError(2, "it is missing")
@@ -43,7 +47,7 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def use_of(context: NodeContext) -> Use:
-    """What the job does with `/dev/shm` of this machine. All virtual nodes share one."""
+    """Return how the job uses `/dev/shm` of this machine. All virtual nodes share one."""
     ranks = asked_number(context.asked, "ranks") or 1
     on_machine = ranks * (context.nodes if context.asked.get("virtual") else 1)
     workers = asked_number(context.asked, "workers")
@@ -56,14 +60,15 @@ def use_of(context: NodeContext) -> Use:
 
 
 def refused_row(context: NodeContext, failed: OSError, use: Use) -> CheckRow:
-    """Return the row where no file can be made there: bad where the job needs one for certain."""
+    """Return the row for a `/dev/shm` in which no file can be created. It is bad if the job certainly needs one, else a
+    warning."""
     is_needed = bool(use.workers) or use.nccl
     hint = "mount a tmpfs there that this user can write to, and remove leftover files of other users"
     return context.row(_ID, _WHAT, error_words(failed), BAD if is_needed else WARNING, hint)
 
 
 def space_row(context: NodeContext, space: Space, use: Use) -> CheckRow:
-    """Return the row where a file can be made there."""
+    """Return the row for a `/dev/shm` in which a file can be created."""
     value = f"{size_text(space.free)} free of {size_text(space.total)}"
     if not space.total:
         return context.row(_ID, _WHAT, "it has no limit", OK)

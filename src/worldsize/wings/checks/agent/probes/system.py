@@ -1,4 +1,4 @@
-"""The node's system: what the head compares between the nodes. It gives no rows.
+"""Probe for the node's system. It returns the facts that the head compares between the nodes, and no rows.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -20,20 +20,20 @@ _OF_INTEREST = (
     "UCX_", "OMPI_MCA_", "FI_", "PSM2_", "I_MPI_", "GLOO_", "TORCH_NCCL_", "HOROVOD_", "OMP_NUM_THREADS",
     "MKL_NUM_THREADS", "LD_PRELOAD", "PYTORCH_CUDA_ALLOC_CONF", "XLA_FLAGS", "CUDA_DEVICE_ORDER", "PYTHONHASHSEED",
 )  # fmt: skip
-"""Names, and beginnings of names, of variables that decide how ranks speak to each other and compute."""
+"""Names, and prefixes of names, of variables that determine how ranks communicate and compute."""
 
 _OF_ONE_PROCESS = re.compile(
     r"OMPI_MCA_(orte|ess|pmix|plm|prte|initial|shmem_RUNTIME|hwloc_base_report|rmaps)|I_MPI_(HYDRA|RANK|PIN_INFO)"
     r"|HOROVOD_(RANK|LOCAL|CROSS|SIZE|HOSTNAME|GLOO)"
 )
-"""Variables that a launcher sets for each node or process, and that are to differ."""
+"""The variables that a launcher sets for each node or process, so that their values differ by design."""
 
 _MOST_VARIABLES, _LONGEST = 200, 200
 
 
 def probe(context: NodeContext) -> ProbeResult:
-    """Its facts: kernel, locale, nccl_variables, nccl_files, variables, cores, cpu_model, memory_mib, boot_id. One that
-    cannot be read is left out."""
+    """Return the facts kernel, locale, nccl_variables, nccl_files, variables, cores, cpu_model, memory_mib and boot_id.
+    A fact that cannot be read is omitted."""
     in_files = _nccl_files(context)
     own = {name: value for name, value in context.environ.items() if name.startswith("NCCL_")}
     variables = {**{name: value for name, (value, _) in in_files.items()}, **own}
@@ -52,8 +52,8 @@ def probe(context: NodeContext) -> ProbeResult:
 
 
 def locale_of(environ: Mapping[str, str]) -> str:
-    """Return the locale by which Python encodes text: that of LC_ALL, else LC_CTYPE, else LANG, in one spelling. In the
-    locale C, Python uses UTF-8 all the same (PEP 538, PEP 540)."""
+    """Return the locale by which Python encodes text: that of LC_ALL, else LC_CTYPE, else LANG, in one spelling. The
+    locale C gives "C.UTF-8", because Python uses UTF-8 in it (PEP 538, PEP 540)."""
     name = next((environ[key] for key in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(key)), "C")
     if name in ("C", "POSIX"):
         return "C.UTF-8"
@@ -65,14 +65,16 @@ def _is_of_interest(name: str) -> bool:
 
 
 def _shown(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those without a secret in their name or value, in alphabetical order, cut to a length."""
+    """Return the variables without a secret in their name or value, in alphabetical order, with values cut to a maximum
+    length. At most 200 are returned."""
     shown = (name for name in sorted(variables) if not is_secret_name(name) and not is_secret(name, variables[name]))
     return {name: variables[name][:_LONGEST] for name, _ in zip(shown, range(_MOST_VARIABLES))}
 
 
 def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
-    """What NCCL takes from files where the environment does not have it: the value and the file, by the variable's
-    name; the user's own file wins (NCCL's manual, "Environment Variables": NCCL_CONF_FILE)."""
+    """Return the variables that NCCL reads from files: the value and the file, by the variable's name. They apply only
+    if the environment does not set them. The user's file comes before /etc/nccl.conf (NCCL's manual, "Environment
+    Variables": NCCL_CONF_FILE)."""
     home, named = context.environ.get("HOME", ""), context.environ.get("NCCL_CONF_FILE", "")
     first = named or (os.path.join(home, ".nccl.conf") if home else "")
     found: dict[str, tuple[str, str]] = {}
@@ -85,7 +87,8 @@ def _nccl_files(context: NodeContext) -> dict[str, tuple[str, str]]:
 
 
 def _cpu_model(context: NodeContext) -> str | None:
-    """Return the name on x86; of others what tells the models apart."""
+    """Return the model name of an x86 CPU; for other CPUs, the field of /proc/cpuinfo that distinguishes the models.
+    None if there is none."""
     text = text_of(context.path("proc", "cpuinfo"))
     for key in ("model name", "cpu", "CPU part"):
         found = re.search(rf"(?m)^{key}\s*:\s*(\S.*?)\s*$", text)

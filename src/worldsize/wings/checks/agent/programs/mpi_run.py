@@ -1,7 +1,8 @@
-"""Two processes of Open MPI on this node, which say which way they would take to others.
+"""Two Open MPI processes on this node that report which transport they would use to reach other nodes.
 
-They are no part of any allocation: the variables by which mpirun finds Slurm are taken away. Standard library only:
-travels inside agent.pyz (Python >= 3.8).
+They belong to no allocation: the variables by which mpirun finds Slurm are removed from their environment.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ code=$?
 kill "$watch"
 exit "$code"
 """
-"""mpirun, told to end when standard input ends: by itself it takes no notice, and its processes would be left."""
+"""The shell script that starts mpirun and kills it when standard input is closed. mpirun itself ignores the end of
+standard input, so that its processes would be left running."""
 
-# mpi4py has the library that ranks use; without it, the library beside mpirun is called.
+# mpi4py has the library that ranks use; without it, the library next to mpirun is called.
 PROGRAM = f"""
 import sys
 try:
@@ -62,8 +64,9 @@ print({_DONE!r}, flush=True)
 
 
 def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
-    """`mpi`, as `mpi_log` reads it, with the `settings` of the node; `mpi_failure` where there is nothing to read.
-    Never raises OSError: this is a small part of an answer."""
+    """Run two Open MPI processes. Return `mpi`, the result of `parse_mpi_log` together with the `settings` of the node
+    and their `origins`; or `mpi_failure`, the reason why there is no result. Never raise OSError, because this is a
+    small part of the answer."""
     try:
         mpirun = find_program("mpirun", context.environ)
         output = _run(context, folder, mpirun, rank_python(context))
@@ -77,14 +80,14 @@ def measure_mpi(context: NodeContext, folder: str) -> dict[str, Any]:
 
 
 def _run(context: NodeContext, folder: str, mpirun: str, python: str) -> str:
-    """Both processes may be on one core: of a job that has no other."""
+    """Run the two processes and return their output. They may share one core, because the job may have only one."""
     argv = [mpirun, "-np", "2", "--oversubscribe", "--bind-to", "none", python, "-c", PROGRAM, *_libraries(mpirun)]
     words = ["/bin/sh", "-c", _LIFELINE, "mpirun", *argv]
     return run_program(words, _environ(context.environ), folder, _LIMIT, lifeline=True).output
 
 
 def _last_words(text: str) -> str:
-    """Return the last line that names an exception, else the last one that says something."""
+    """Return the last line that names an exception, else the last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" -=*\t")]
     errors = [line for line in lines if "Error" in line.split(":")[0] and not line.startswith("[")]
     return mask_text(printable_text((errors or lines or [""])[-1]))[:300]
@@ -97,7 +100,8 @@ def _environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _libraries(mpirun: str) -> list[str]:
-    """Where the library may be: beside mpirun first, then where the loader looks."""
+    """Return the possible paths of the MPI library: those in the lib directories of mpirun's installation first, then
+    the names that the loader searches for."""
     prefix = os.path.dirname(os.path.dirname(mpirun))
     patterns = [os.path.join(glob.escape(prefix), folder, "libmpi.so*") for folder in ("lib", "lib64")]
     beside = sorted(path for pattern in patterns for path in glob.glob(pattern))

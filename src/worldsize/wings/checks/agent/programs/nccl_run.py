@@ -1,4 +1,4 @@
-"""The ranks of one node in an all-reduce over all GPUs, and what NCCL says meanwhile.
+"""An all-reduce over all GPUs by the ranks of one node, and the information that NCCL logs during it.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,16 +22,17 @@ from worldsize.wings.checks.agent.transport.nccl_summary import NcclSummary, mer
 from worldsize.wings.checks.agent.transport.origins import variable_origins
 
 _LOG_LIMIT = 4 << 20
-"""Bytes that are read of a rank's log: what counts is said at the start of a run."""
+"""The number of bytes to read of a rank's log. The relevant lines are at the start of a run."""
 
 _DEBUG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH"}
 _LOG = "nccl."
 _COUNTER_END = (1 << 32) * 4 - 4
-"""Bytes at which counters of 32 bits stand still."""
+"""The number of bytes at which counters of 32 bits stop counting."""
 
 
 def measure_nccl(context: NodeContext, order: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """What `node_answer.NodeAnswer` reads of NCCL. Raises OSError where Python cannot be started."""
+    """Run the ranks of this node in an all-reduce, and return the fields that `node_answer.NodeAnswer` reads about
+    NCCL. Raise OSError if Python cannot be started."""
     debug = {**_DEBUG, "NCCL_DEBUG_FILE": os.path.join(folder, f"{_LOG}%p")}
     telling = context._replace(environ={**context.environ, **debug})
     before = read_sent_bytes(context.root)
@@ -43,8 +44,8 @@ def measure_nccl(context: NodeContext, order: Mapping[str, Any], folder: str) ->
 
 
 def sent_between(before: Mapping[str, int], after: Mapping[str, int]) -> int | None:
-    """Bytes that all ports together sent between two readings; None where there is no port in both, or a counter went
-    back or stands at its end."""
+    """Compute the number of bytes that all ports together sent between two readings. None if no port is in both
+    readings, or if a counter went back or has reached its maximum."""
     common = [port for port in after if port in before]
     if not common or any(after[port] < before[port] or after[port] == _COUNTER_END for port in common):
         return None
@@ -56,8 +57,8 @@ def _log_lines(path: str) -> Iterator[str]:
 
 
 def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the slowest rank's time, and whether all ranks had the right result; why there is none, where there is
-    none."""
+    """Return the time of the slowest rank, and whether all ranks had the right result. If a rank did not finish, return
+    only the `failure`."""
     failed = [(number, report) for number, report in reports.items() if report.get("stage") != "done"]
     for number, report in sorted(failed, key=lambda each: "error" not in each[1]):
         words = report.get("error") or f"did not finish in time (it was {report.get('stage') or 'starting'})"
@@ -68,7 +69,8 @@ def _result(reports: Mapping[str, Mapping[str, Any]], order: Mapping[str, Any]) 
 
 
 def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
-    """Variables are those of the ranks, too: NCCL follows NCCL_NET without saying so."""
+    """Return NCCL's summary, the origins of its variables, and the speeds and masters of its interfaces. The variables
+    include those of the ranks' environment, because NCCL follows NCCL_NET without logging it."""
     own = {name: context.environ[name][:200] for name in EXPLAINING if name in context.environ}
     if summary != NcclSummary():
         summary = summary._replace(variables={**own, **summary.variables})
@@ -82,13 +84,15 @@ def _surroundings(context: NodeContext, summary: NcclSummary) -> dict[str, Any]:
 
 
 def _speed(context: NodeContext, interface: str) -> float:
-    """Gb/s of an interface; 0 where the kernel does not know, as of most virtual ones."""
+    """Return the speed of an interface in Gb/s; 0 if the kernel does not know it, which is the case for most virtual
+    interfaces."""
     text = read_if_possible(context.path("sys", "class", "net", interface, "speed"), 16).strip()
     return int(text) / 1000 if text.isdigit() else 0.0
 
 
 def _masters(context: NodeContext) -> dict[str, str]:
-    """Return the interface that each one is a part of: a bond's, or a virtual machine's whose fast path it is."""
+    """Return the master of each interface that has one: the bond that it belongs to, or the interface of a virtual
+    machine whose fast path it is."""
     folder = context.path("sys", "class", "net")
     links = {name: os.path.join(folder, name, "master") for name in names_in(folder)[:256]}
     return {name: os.path.basename(os.path.realpath(link)) for name, link in links.items() if os.path.islink(link)}

@@ -1,4 +1,4 @@
-"""A program that is started for a check, with what it prints, up to a number of bytes and seconds.
+"""Runner for a program of a check, with a limit on its output in bytes and on its time in seconds.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,18 +18,21 @@ from worldsize.common.named_tuple import NamedTuple
 
 _CHUNK = 65536
 _MOST_CHUNKS = 64
-"""After so many, the clock is looked at again: what prints without end never leaves the pipe empty."""
+"""The number of chunks after which the clock is read again. The pipe of a program that prints without end is never
+empty."""
 
 _PAUSE = 20
-"""Milliseconds."""
+"""Milliseconds to wait for output or for the end of the program."""
 
 _GRACE = 2.0
-"""Seconds that a program has to end at the end of its lifeline, and that one which was killed is waited for."""
+"""Seconds that a program has to end after its lifeline is closed, and seconds to wait for a program that was killed."""
 
 
 class ProgramEnd(NamedTuple):
-    """code    as subprocess has it: -N for signal N; None for a program that was not over in time, and was killed
-    output  what it and its children have printed, stderr too; of too much, the end
+    """The result of a program that was run.
+
+    code    the exit code, as in subprocess: -N for signal N; None if the program was late and was killed
+    output  the output of the program and its children, with stderr; if it is too long, its end
     """
 
     code: int | None
@@ -45,13 +48,14 @@ def run_program(
     clock: Callable[[], float] = time.monotonic,
     lifeline: bool = False,
 ) -> ProgramEnd:
-    """Start a program by its path, in a process group of its own, and wait for its end `limit` seconds at most. Nothing
-    of the group is left, but what hangs in the kernel. Raises OSError where it cannot be started.
+    """Start a program by its path in its own process group, and wait for its end, at most `limit` seconds. No process
+    of the group is left, except those that hang in the kernel. Raise OSError if the program cannot be started.
 
-    Its standard input is empty, and it ends with the thread that calls this: only this one may be there. Else it has a
-    `lifeline`, a standard input that is open until it is late; then it has two seconds to end.
+    Without `lifeline`, the program's standard input is empty, and the program is killed when the calling thread ends.
+    With `lifeline`, its standard input stays open until the program is late; the program then has two seconds to end.
 
-    A child that the program leaves behind may hold its output open, so the program's end counts and not the output's.
+    A child that the program leaves behind may keep its output open. For this reason, the end of the program counts, not
+    the end of its output.
     """
     process = subprocess.Popen(
         list(argv),
@@ -77,8 +81,8 @@ def run_program(
 
 
 def killed_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Return the exit code of a process that was sent SIGKILL; None where it hangs in the kernel: a file server or a
-    driver holds it, and it ends when that lets go."""
+    """Return the exit code of a process that was sent SIGKILL. None if the process hangs in the kernel, where a file
+    server or a driver blocks it. It ends when they release it."""
     try:
         return process.wait(_GRACE)
     except subprocess.TimeoutExpired:
@@ -93,10 +97,11 @@ def _wait_for_end(pid: int, deadline: float, clock: Callable[[], float]) -> None
 def _read_until_end(
     pid: int, output: int, deadline: float, most: int, clock: Callable[[], float]
 ) -> tuple[bool, bytes]:
-    """Return whether the program has ended before the deadline, and the last `most` bytes of its output."""
+    """Read the output until the program ends or the deadline passes. Return whether the program has ended, and the last
+    `most` bytes of its output."""
     kept, is_over, is_open = b"", False, True
     while not is_over and clock() < deadline:
-        is_over = _has_ended(pid)  # before reading: what it has printed is then in the pipe
+        is_over = _has_ended(pid)  # before reading, so that all of its output is then in the pipe
         if is_open:
             kept, is_open = _read_available(output, kept, most, 0 if is_over else _PAUSE)
         elif not is_over:
@@ -109,7 +114,8 @@ def _has_ended(pid: int) -> bool:
 
 
 def _read_available(output: int, kept: bytes, most: int, milliseconds: int) -> tuple[bytes, bool]:
-    """`kept` with what comes within this time, and whether more may come."""
+    """Read the output that arrives within this time. Return `kept` with the new bytes appended, cut to the last `most`
+    bytes, and whether more may come."""
     waiting = select.poll()
     waiting.register(output, select.POLLIN)
     for _ in range(_MOST_CHUNKS):

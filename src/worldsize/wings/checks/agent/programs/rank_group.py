@@ -1,7 +1,9 @@
-"""This node's ranks of a group that runs one program with torch: started, joined, and ended.
+"""The ranks of this node in a group that runs one torch program: their start, their rendezvous and their end.
 
-Rank 0 opens the store at a port that the kernel chooses; its node tells the others which, by its listener. Standard
-library only: travels inside agent.pyz (Python >= 3.8).
+Rank 0 opens the store on a port that the kernel chooses. Its node sends the port to the other nodes through its
+listener.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from worldsize.wings.checks.agent.readers.rank_directory import rank_python
 def reports_of_ranks(
     context: NodeContext, order: Mapping[str, Any], program: str, kind: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the reports of this node's ranks, by rank. Raises OSError where Python cannot be started.
+    """Run this node's ranks and return their reports by rank. Raise OSError if Python cannot be started.
 
-    The order: `backend` and `size`, as the program takes them; `world`, `first` and `count` of the ranks; `address` of
-    the node of rank 0; `seconds` for all, and `together` once all are there; `store`, the listener of the node of rank
-    0, or None for that node, which tells `readers` others by connections of this kind.
+    The order contains: `backend` and `size`, the arguments of the program; `world`, the world size; `first` and
+    `count`, the first rank and the number of ranks of this node; `address`, that of the node of rank 0; `seconds`, the
+    time limit of everything; `together`, the time limit once all ranks have arrived; `store`, the listener of the node
+    of rank 0, or None on that node, which sends the port to `readers` other nodes over connections of this kind.
     """
     deadline = time.monotonic() + order["seconds"]
     ranks = _start_ranks(context, order, program)
@@ -41,8 +44,8 @@ def reports_of_ranks(
 
 
 def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -> list[RankProgram]:
-    """Raises OSError, with none of them left. GPUs are numbered as nvidia-smi numbers them, unless the job says
-    otherwise."""
+    """Start the ranks and return them. Raise OSError if one cannot be started; none of them is left then. GPUs have the
+    numbers of nvidia-smi unless the job sets CUDA_DEVICE_ORDER."""
     python = rank_python(context)
     environ = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **context.environ, "OMP_NUM_THREADS": "1"}
     started: list[RankProgram] = []
@@ -59,8 +62,8 @@ def _start_ranks(context: NodeContext, order: Mapping[str, Any], program: str) -
 
 
 def _own_port(order: Mapping[str, Any], first: RankProgram, kind: str, deadline: float) -> int:
-    """Return the port of this node's store, once rank 0 has it, which the other nodes are told; 0 where it gets
-    none."""
+    """Wait until rank 0 has opened the store, return its port, and start to send it to the other nodes. Return 0 if
+    rank 0 gets no port."""
     port = first.wait_for("port", deadline)
     port = port if isinstance(port, int) else 0
     for _ in range(order["readers"]):
@@ -73,15 +76,15 @@ def _tell(port: int, kind: str, deadline: float) -> None:
         with listener.take(kind, max(0.0, deadline - time.monotonic())) as reader:
             reader.sendall(f"{port}\n".encode())
     except OSError:
-        pass  # that node is late, or gone: its ranks report that they were told of no port
+        pass  # that node is late or gone: its ranks report that they received no port
 
 
 def _port_of_other(order: Mapping[str, Any], kind: str, deadline: float) -> int:
-    """Return the port that the node of rank 0 tells; 0 where it does not."""
+    """Return the port that the node of rank 0 sends; 0 if it sends none."""
     other = order["store"]
     try:
         with listener.connect(other["address"], other["port"], other["token"], kind, 5.0) as connection:
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             return parse_digits(connection.recv(16).decode("ascii", "replace").strip()) or 0
     except OSError:
-        return 0  # what keeps it from the other's listener is a row of the stage before
+        return 0  # an earlier stage has a row on why that listener is not reachable

@@ -1,7 +1,9 @@
-"""Processes of the job's Python that measure something, each with a program as text, and what they report.
+"""Processes of the job's Python that measure something. Each gets its program as text and sends reports.
 
-A program writes lines `worldsize-check {…}` to its standard output, whatever else libraries write there; its standard
-input is a lifeline: at its end it ends, too. Standard library only: travels inside agent.pyz (Python >= 3.8).
+A program writes lines `worldsize-check {…}` to its standard output, among the output of libraries. Its standard input
+is a lifeline: the program ends when it is closed.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -26,15 +28,16 @@ MAX_OUTPUT = 1 << 20
 MAX_ERROR = 300
 _LAST_WORDS = 4096
 _MOMENT = 1.0
-"""Seconds for what takes milliseconds."""
+"""Timeout in seconds for operations that take milliseconds."""
 
 
 class RankProgram:
-    """One process. `report` is what it has said by now: later lines add to earlier ones."""
+    """A process that measures something. `report` contains everything that it has reported so far: later lines add to
+    earlier ones."""
 
     def __init__(self, python: str, program: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start the Python at this path, in `/`, so that no module of a user's directory is taken for one of a library.
-        Raises OSError."""
+        """Start the Python at this path with the program. The working directory is `/`, so that no module in a user's
+        directory replaces one of a library. Raise OSError."""
         self.report: dict[str, Any] = {}
         self._changed = threading.Condition()
         self._ended = False
@@ -54,28 +57,30 @@ class RankProgram:
             reader.start()
 
     def wait_for(self, key: str, deadline: float) -> Any:
-        """What it reports under this key; None where it ends, or the time is over, before."""
+        """Wait until the program reports this key, and return its value. None if the program ends or the deadline
+        passes first."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or key in self.report, max(0.0, deadline - time.monotonic()))
             return self.report.get(key)
 
     def tell(self, line: str) -> None:
-        """Write a line to its standard input."""
+        """Write a line to the program's standard input."""
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
-            pass  # it has ended: its report says how far it came
+            pass  # it has ended: its report shows how far it came
 
     def wait(self, deadline: float) -> bool:
-        """Return whether it has ended before the deadline."""
+        """Wait for the end of the program, and return whether it has ended before the deadline."""
         with self._changed:
             return self._changed.wait_for(lambda: self._ended, max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> dict[str, Any]:
-        """End it and all that it has started; its report, with its last words as `error` where it failed by itself, or
-        the seconds since it was heard of, `silent`, where it had to be ended. An error is one line, without secrets."""
+        """Kill the program and every process that it has started, and return its report. If it failed by itself,
+        `error` is its error or the last line of its standard error. If it had to be killed, `silent` is the number of
+        seconds since its last report. An error is one line without secrets."""
         silent = time.monotonic() - self._heard
         status = self._status()
         signal_group(self._process.pid, signal.SIGKILL)
@@ -83,7 +88,7 @@ class RankProgram:
         _close(self._process.stdin)
         for reader, pipe in zip(self._readers, (self._process.stderr, self._process.stdout)):
             reader.join(_MOMENT)
-            if not reader.is_alive():  # else something that it has started holds the output, and closing would wait
+            if not reader.is_alive():  # else a process that it started has the output open, and closing would block
                 _close(pipe)
         report = dict(self.report)
         if code is None:
@@ -97,7 +102,8 @@ class RankProgram:
         return report
 
     def _status(self) -> int | None:
-        """How it has ended; None where it has not. One that has closed its output has a moment to end."""
+        """Return the exit code of the program; None while it is running. A program that has closed its output gets a
+        moment to end."""
         try:
             return self._process.wait(_MOMENT if self._ended else 0.0)
         except subprocess.TimeoutExpired:
@@ -118,7 +124,8 @@ class RankProgram:
             self._changed.notify_all()
 
     def _read_errors(self) -> None:
-        """Keep the end of its standard error; no disk, which may be full, has to hold all of it."""
+        """Read the program's standard error and keep its end in memory. It is not written to a disk, which may be
+        full."""
         assert self._process.stderr is not None
         try:
             while part := os.read(self._process.stderr.fileno(), _LAST_WORDS):
@@ -130,7 +137,7 @@ class RankProgram:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
-            return  # another program's line, one that was cut, or one of nothing but brackets
+            return  # a line of another program, an incomplete line, or one of too many brackets
         if isinstance(found, dict):
             with self._changed:
                 self.report.update(found)
@@ -138,7 +145,7 @@ class RankProgram:
                 self._changed.notify_all()
 
     def _last_words(self) -> str:
-        """Return the last line that it wrote to its standard error."""
+        """Return the last line that the program wrote to its standard error; "" if there is none."""
         lines = self._errors.decode("utf-8", "replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 
@@ -147,4 +154,4 @@ def _close(pipe: Any) -> None:
     try:
         pipe.close()
     except OSError:
-        pass  # what was not written yet finds nobody who reads it
+        pass  # the data that was not written yet has no reader any more

@@ -1,7 +1,8 @@
-"""The programs of ranks that measure with torch: text for the job's own Python, which has it.
+"""Source text of the programs that measure with torch. They run in the job's own Python, which has torch.
 
-Their words are `rank world local seconds backend address size`. A rank waits in the store until all are there: only
-then does the time of what they do together begin, since environments may load for long on one node.
+Their arguments are `rank world local seconds backend address size`. A rank waits in the store until all ranks have
+arrived. Only then does the time limit of the common work begin, because loading the environment may take long on one
+node.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -82,10 +83,11 @@ os._exit(0)
 """
 
 ALL_REDUCES = 9
-"""How many ALL_REDUCE does: the first sets connections up, and without three before the measurement nccl-tests measured
-a seventh of the speed; the last one shows whether the result is still right."""
+"""The number of all-reduces that ALL_REDUCE executes. The first one sets up connections. Without three all-reduces
+before the measurement, nccl-tests measured a seventh of the speed. The last one shows whether the result is still
+right."""
 
-# Sums of ranks are exact in float32 up to 5,700 ranks.
+# The sum of all ranks is exact in float32 up to 5,700 ranks.
 ALL_REDUCE = f"""{_START}
 
 def main():
@@ -108,7 +110,8 @@ def main():
     say(stage="done", seconds=seconds, correct=all(right))
     dist.barrier()
 {_END}"""
-"""All-reduces of `size` bytes: `seconds` of one, and `correct`, whether all results were right."""
+"""A program that executes all-reduces of `size` bytes. It reports `seconds`, the time of one, and `correct`, whether
+all results were right."""
 
 COLLECTIVE = f"""{_START}
 
@@ -130,7 +133,8 @@ def main():
     say(stage="done", seconds=time.monotonic() - began)
     dist.barrier()
 {_END}"""
-"""An all-reduce of `size` numbers and an all-gather, whose results are known: `seconds`, and `wrong` in words."""
+"""A program that executes an all-reduce of `size` numbers and an all-gather, whose results are known. It reports
+`seconds`, and `wrong`, a text that describes a wrong result."""
 
 PAIR = f"""{_START}
 
@@ -175,5 +179,5 @@ def main():
     say(stage="done")
     dist.barrier()
 {_END}"""
-"""Matrix products of `size` rows on one GPU, `flops` per second; and an all-gather of 4 `size`² bytes of each rank:
-`gathering`, the bytes per second that a rank receives."""
+"""A program that multiplies matrices of `size` rows on one GPU and reports `flops` per second. It then executes an
+all-gather of 4 `size`² bytes of each rank and reports `gathering`, the bytes per second that a rank receives."""

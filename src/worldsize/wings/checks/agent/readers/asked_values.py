@@ -1,5 +1,5 @@
-"""What the client says of the job (`NodeContext.asked`), by the kinds of its values: None where it says nothing, or
-something of another kind.
+"""Readers for the values that the client sends about the job (`NodeContext.asked`), one for each type. A value that is
+missing or has another type counts as absent: None, or an empty sequence.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,26 +14,27 @@ _LARGEST = 10**9
 
 
 def asked_number(asked: Mapping[str, Any], key: str) -> int | None:
-    """Return a count: 0 to a thousand million."""
+    """Return the value of the key if it is an integer from 0 to 10^9; None otherwise."""
     value = asked.get(key)
     return value if type(value) is int and 0 <= value <= _LARGEST else None
 
 
 def asked_text(asked: Mapping[str, Any], key: str) -> str | None:
-    """Return a text that is not empty."""
+    """Return the value of the key if it is a text that is not empty; None otherwise."""
     value = asked.get(key)
     return value if isinstance(value, str) and value else None
 
 
 def asked_texts(asked: Mapping[str, Any], key: str) -> Sequence[str]:
-    """Return the texts of a list, each once, in their order."""
+    """Return the non-empty texts in the list of the key, without duplicates, in their order; empty if there is no
+    list."""
     value = asked.get(key)
     found = [each for each in value if isinstance(each, str) and each] if isinstance(value, (list, tuple)) else []
     return tuple(dict.fromkeys(found))
 
 
 def asked_paths(asked: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Return the pairs (key, path) of `paths`."""
+    """Return the valid pairs (key, path) of the value `paths`."""
     value = asked.get("paths")
     pairs = value if isinstance(value, (list, tuple)) else ()
     found = [tuple(each) for each in pairs if isinstance(each, (list, tuple)) and len(each) == 2]

@@ -1,4 +1,4 @@
-"""How much room a directory's file system has, and whether a small file can be written there.
+"""Readers for the free space of a directory's file system, and a test whether a small file can be written there.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -12,18 +12,20 @@ from worldsize.common.atomic_files import try_unlink, write_all
 from worldsize.common.named_tuple import NamedTuple
 
 _TRIAL_SIZE = 65536
-"""Bytes of the file that is written on trial: more than a file system keeps in the inode itself."""
+"""The number of bytes in the trial file: more than a file system stores in the inode itself."""
 
 _UNLIMITED = 1 << 60
-"""Counts from here on are no counts: network file systems without a limit report such numbers."""
+"""The value from which on a count is not valid. Network file systems without a limit report such numbers."""
 
 
 _NO_FSYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-"""What fsync fails with on file systems without it, such as object stores that are mounted; writing never does."""
+"""The errors of fsync on file systems that do not support it, such as mounted object stores. Writing never fails with
+them."""
 
 
 class Space(NamedTuple):
-    """Bytes and inodes of a file system, for an ordinary user. A total of 0: it does not tell."""
+    """The bytes and inodes of a file system, as available to an ordinary user. A total of 0 means that the file system
+    does not report it."""
 
     total: int
     free: int
@@ -32,10 +34,10 @@ class Space(NamedTuple):
 
 
 def space_of(directory: str) -> Space:
-    """Return the room of the file system that the directory is on."""
+    """Return the space of the file system that the directory is on; zeros if it cannot be read."""
     try:
         found = os.statvfs(directory)
-    except OSError:  # it tells nothing: whether it can be written is found out by writing
+    except OSError:  # the size is unknown: writing shows whether it can be written
         return Space(0, 0)
     block = found.f_frsize or found.f_bsize
     size = _counts(found.f_blocks * block, found.f_bavail * block)
@@ -43,9 +45,10 @@ def space_of(directory: str) -> Space:
 
 
 def write_trial(directory: str) -> OSError | None:
-    """Write a small file in the directory and remove it; return the error of what failed, or None.
+    """Write a small file in the directory and remove it. Return the error if that fails; None otherwise.
 
-    A file server may refuse for want of space or quota only when the data reach it: hence the fsync.
+    The file is flushed by fsync, because a file server may report missing space or quota only when it receives the
+    data.
     """
     path = os.path.join(directory, f".worldsize-check-{os.getpid()}-{os.urandom(6).hex()}")
     try:
@@ -73,5 +76,6 @@ def _write_and_close(file: int) -> OSError | None:
 
 
 def _counts(total: int, free: int) -> tuple[int, int]:
-    """Both numbers, or two zeros where one is no count: of inodes, CephFS tells a total, and -1 for the free ones."""
+    """Return both numbers, or two zeros if one of them is not a valid count. CephFS, for example, reports a total of
+    inodes, and -1 for the free ones."""
     return (total, free) if 0 <= total < _UNLIMITED and 0 <= free < _UNLIMITED else (0, 0)

@@ -1,7 +1,8 @@
-"""Imports that are tried in the Python of the job: the program that it executes, and what that says.
+"""Trial imports in the job's Python: the program that the Python executes, and the parser of its output.
 
-The program prints lines of JSON that begin with a mark which nobody knows beforehand, since what is imported may print,
-too. It says which module it begins with, so that one which ends the process, or never returns, has its name.
+The program prints lines of JSON that begin with a random mark, because imported modules may print, too. It prints the
+name of a module before it imports it. This names a module that ends the process or never returns.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -65,9 +66,11 @@ _LONGEST = 300
 
 
 class FailedImport(NamedTuple):
-    """module     as the script imports it
-    kind       the error's class
-    is_import  whether it is an ImportError: another may have to do with how it is started here
+    """The failure of one import.
+
+    module     the name as the script imports it
+    kind       the class of the error
+    is_import  whether it is an ImportError; another error may depend on how Python is started here
     text       the last line of the error
     """
 
@@ -78,15 +81,15 @@ class FailedImport(NamedTuple):
 
 
 class ImportTrial(NamedTuple):
-    """What the program said.
+    """The result of the trial imports.
 
-    python   "3.11.7"; "" where Python itself did not start
+    python   the version, like "3.11.7"; "" if Python itself did not start
     failed   the imports that failed
-    torch    what torch says of itself; empty where it was not asked, or is not there
-    is_over  whether all was tried
-    begun    the module that it was at when it ended too early
-    code     its exit code, None where it was killed for being late
-    last     the last line that it printed, of whatever kind
+    torch    the properties of torch; empty if they were not requested or torch is missing
+    is_over  whether all imports were tried
+    begun    the last module whose import began
+    code     the exit code; None if the program was late and was killed
+    last     the last line of its output that is not a line of the program itself
     """
 
     python: str = ""
@@ -99,7 +102,7 @@ class ImportTrial(NamedTuple):
 
     @property
     def ending(self) -> str:
-        """How it ended, where that was too early: `SIGSEGV`, `exit code 3`."""
+        """The reason why the program ended too early, as text: `SIGSEGV`, `exit code 3`."""
         if self.code is not None and self.code < 0:
             names = {each.value: each.name for each in signal.Signals}
             return names.get(-self.code, f"signal {-self.code}")
@@ -109,15 +112,15 @@ class ImportTrial(NamedTuple):
 def try_imports(
     python: str, environ: Mapping[str, str], directory: str, modules: Sequence[str], torch: bool, limit: float
 ) -> ImportTrial:
-    """Start the Python at this path in `directory` and import the modules, one after the other; with `torch`, also ask
-    torch, if it is there. Raises OSError where it cannot be started."""
+    """Start the Python at this path in `directory` and import the modules one after the other. With `torch`, also read
+    the properties of torch if it is installed. Raise OSError if Python cannot be started."""
     mark = f"@{os.urandom(12).hex()}@"
     argv = [python, "-c", _PROGRAM, mark, "torch" if torch else "", *modules]
     return understand(run_program(argv, environ, directory, limit, _MOST_BYTES), mark)
 
 
 def understand(end: ProgramEnd, mark: str) -> ImportTrial:
-    """What the program's output says; lines that are damaged are left out."""
+    """Parse the program's output and return the result. Damaged lines are skipped."""
     trial = ImportTrial(code=end.code, last=_last_line(end.output, mark))
     failed: list[FailedImport] = []
     for value in _said(end.output, mark):
@@ -142,7 +145,7 @@ def _said(output: str, mark: str) -> list[dict[str, Any]]:
         if line.startswith(mark):
             try:
                 value = json.loads(line[len(mark) :])
-            except (ValueError, RecursionError):  # cut, or mixed with what another thread printed
+            except (ValueError, RecursionError):  # incomplete, or mixed with the output of another thread
                 continue
             if isinstance(value, dict):
                 found.append(value)

@@ -1,4 +1,4 @@
-"""Where ranks start, and which Python they execute.
+"""The directory in which ranks start, and the Python that they execute.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -13,14 +13,14 @@ from worldsize.wings.checks.agent.node_context import NodeContext
 
 
 def rank_directory(context: NodeContext) -> str:
-    """Return the run's code, or the run's directory where there is none."""
+    """Return the directory of the run's code, or the run's directory if there is no code directory."""
     code = RunPaths(context.run_dir).code
     return code if os.path.isdir(code) else context.run_dir
 
 
 def rank_python(context: NodeContext) -> str:
-    """Return the path of the Python of the ranks: the one that the job names, else `python`. Raises OSError where there
-    is none."""
+    """Return the path of the Python that ranks execute: the one that the job names, else `python`. Raise OSError if it
+    does not exist."""
     program = str(context.asked.get("python") or "python")
     if os.sep in program:
         program = os.path.join(rank_directory(context), program)

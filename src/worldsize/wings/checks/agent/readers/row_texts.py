@@ -1,4 +1,4 @@
-"""Texts for rows: sizes, errors, and lists of which only the first fit.
+"""Texts for rows: sizes, errors, and shortened lists.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -15,24 +15,25 @@ _LONGEST = 300
 
 
 def join_texts(texts: Sequence[str], most: int = 3, separator: str = "; ") -> str:
-    """Return the texts in one line; of more than `most` the first, and how many there are besides: "a; b; c; 2
-    more"."""
+    """Join the texts into one line. If there are more than `most`, use only the first ones and add the number of the
+    others: "a; b; c; 2 more"."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return separator.join([*texts[:most], *more])
 
 
 def safe_text(text: str, most: int = _LONGEST) -> str:
-    """Return the text without control characters and secrets, and not too long."""
+    """Return the text without control characters and secrets, cut to `most` characters."""
     return mask_text(printable_text(text))[:most]
 
 
 def error_words(error: OSError) -> str:
-    """What the system calls the error: "No space left on device"."""
+    """Return the system's message for the error: "No space left on device"."""
     return os.strerror(error.errno) if error.errno else (str(error) or type(error).__name__)
 
 
 def size_text(count: float) -> str:
-    """Return the bytes in words such as `64 MiB`, `1.5 GiB`; three digits."""
+    """Return a number of bytes as text with a unit, such as `64 MiB` or `1.5 GiB`, rounded to three digits (four from
+    1000 on)."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.4g} {unit}" if count >= 1000 else f"{count:.3g} {unit}"

@@ -1,5 +1,5 @@
-"""A TCP connection that is tried to all addresses of a host at once: where IPv6 leads nowhere, IPv4 after it would come
-too late.
+"""A TCP connection to a host that tries all its addresses at once. If IPv6 does not work, trying IPv4 afterwards would
+come too late.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,8 +18,8 @@ _BEGUN = frozenset((0, errno.EINPROGRESS, errno.EWOULDBLOCK))
 
 
 def open_connection(host: str, port: int, seconds: float) -> None:
-    """Open a connection and close it. Raises OSError with the first address's error where none answers well, of a
-    timeout where none answers at all; UnicodeError for a name that is none."""
+    """Open a connection and close it. Raise OSError with the first error if no address accepts the connection. Raise
+    socket.timeout, an OSError, if an address does not answer in time. Raise UnicodeError if the name is invalid."""
     deadline = time.monotonic() + seconds
     left: list[socket.socket] = []
     errors: list[int] = []

@@ -1,4 +1,5 @@
-"""An all-reduce over all GPUs, of which NCCL tells its way; and Open MPI's choice on each node of a job that uses it.
+"""The stage that measures an all-reduce over all GPUs and reads NCCL's transport from its log. For a job that uses Open
+MPI, it also reads Open MPI's choice on each node.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,17 +19,20 @@ from worldsize.wings.checks.agent.transport.nccl_verdict import nccl_rows
 from worldsize.wings.checks.agent.transport.node_answer import STAGE_NAME
 
 SECONDS, TOGETHER = 45, 40
-"""For NCCL: with those of Open MPI, less than the stage has, so that there is an answer."""
+"""Time limits for NCCL in seconds. Together with those for Open MPI, they are less than the limit of the stage, so that
+there is an answer."""
 
 
 class BandwidthStage:
-    """Nodes without GPUs, or whose torch cannot use them, measure nothing; nor do virtual nodes, which share theirs."""
+    """The stage `bandwidth`. Nothing is measured if a node has no GPUs that its torch can use, or on virtual nodes,
+    which share their GPUs."""
 
     name = STAGE_NAME
     limit = 60.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """`nccl`, the order of the node's ranks; `mpi`, whether Open MPI is asked, too."""
+        """Return the order of each node: `nccl`, the order of its ranks, and `mpi`, whether Open MPI is examined,
+        too."""
         orders: dict[int, dict[str, Any]] = {}
         for rank, order in _nccl_orders(cluster).items():
             orders.setdefault(rank, {})["nccl"] = order
@@ -37,7 +41,8 @@ class BandwidthStage:
         return orders
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Rows of what was asked; and an unknown one where some nodes have GPUs and others' lack was in the way."""
+        """Return the rows of the measurements. Return an unknown row if some nodes have GPUs and nothing could be
+        measured because others have none."""
         ranks = sum(order["count"] for order in _nccl_orders(cluster).values())
         if ranks:
             rows = [*bandwidth_rows(cluster.nodes, ranks), *nccl_rows(cluster.nodes, len(cluster.nodes))]
@@ -47,8 +52,8 @@ class BandwidthStage:
 
 
 def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
-    """Return each node's part of the all-reduce; none where one node cannot take part, or there is nothing to reduce
-    over."""
+    """Return each node's part of the all-reduce; empty if a node cannot take part, or if there are fewer than two
+    GPUs."""
     counts = [usable_gpus(node, cluster.asked) for node in cluster.nodes]
     if cluster.asked.get("virtual") or sum(counts) < 2:
         return {}
@@ -57,7 +62,7 @@ def _nccl_orders(cluster: Cluster) -> dict[int, dict[str, Any]]:
 
 
 def _why_not(cluster: Cluster) -> list[CheckRow]:
-    """One row where GPUs are there and nothing could be measured; no word on a job without GPUs."""
+    """Return one unknown row if there are GPUs and nothing could be measured; no row for a job without GPUs."""
     able = [node for node in cluster.nodes if usable_gpus(node, cluster.asked)]
     unable = [node for node in cluster.nodes if node not in able]
     if cluster.asked.get("virtual") or not able or (not unable and len(cluster.nodes) == 1):

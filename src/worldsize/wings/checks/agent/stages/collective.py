@@ -1,4 +1,4 @@
-"""One collective over all ranks of the job, with its own Python.
+"""The stage that runs one collective over all ranks of the job with the job's own Python.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,13 +18,15 @@ FRAMEWORKS = ("pytorch", "deepspeed")
 BACKENDS = ("gloo", "nccl")
 SECONDS = 30
 TOGETHER = {"gloo": 12, "nccl": 25}
-"""Seconds that the collective may take once all ranks are there. NCCL needs many for hundreds of GPUs."""
+"""Time limit of the collective in seconds, once all ranks have arrived. NCCL needs many seconds for hundreds of
+GPUs."""
 
 SIZE = 1 << 17
-"""Numbers of the all-reduce."""
+"""The number of elements in the all-reduce."""
 
 MAX_ON_CPUS, MAX_WORLD = 8, 128
-"""The most ranks of a node without GPUs, and of all, each of which loads torch; beyond, each node has one."""
+"""The largest number of ranks per node without GPUs, and of all ranks. Each of them loads torch. If there are more,
+each node has one rank."""
 
 
 class _Collective:
@@ -32,7 +34,8 @@ class _Collective:
     limit = SECONDS + 4.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return the ranks of each node; nothing where torch is not what the job uses, or there is one rank alone."""
+        """Return the order for the ranks of each node; empty if the job does not use torch, or if there is only one
+        rank."""
         nodes, backend = cluster.nodes, _backend(cluster)
         counts = [_ranks_per_node(cluster, backend)] * len(nodes)
         if not _is_for_torch(cluster.asked) or sum(counts) < 2:
@@ -41,20 +44,21 @@ class _Collective:
         return {node.node_rank: order for node, order in zip(nodes, orders)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the ranks that had orders."""
+        """Return the rows of the nodes that had orders."""
         orders = self.orders(cluster)
         return collective_rows([node for node in cluster.nodes if node.node_rank in orders], _backend(cluster))
 
 
 def _is_for_torch(asked: Mapping[str, Any]) -> bool:
-    """Return whether the job uses torch's collectives, as its distribution or its script says, and not by MPI."""
+    """Return whether the job uses torch's collectives, according to its framework or its script, with a backend other
+    than MPI."""
     framework, backend = asked.get("framework", "none"), asked.get("backend")
     return backend in BACKENDS if framework == "none" else framework in FRAMEWORKS and backend in (None, "", *BACKENDS)
 
 
 def _backend(cluster: Cluster) -> str:
-    """NCCL where all nodes have GPUs that their torch can use, unless the job says gloo. Virtual nodes have the same
-    GPUs, each of which NCCL takes once."""
+    """Return "nccl" if all nodes have GPUs that their torch can use and the job does not choose gloo; "gloo" otherwise.
+    Virtual nodes get gloo: they share the same GPUs, and NCCL accepts each GPU only once."""
     asked = cluster.asked
     has_gpus = not asked.get("virtual") and all(usable_gpus(node, asked) for node in cluster.nodes)
     return "nccl" if has_gpus and asked.get("backend") in (None, "", "nccl") else "gloo"

@@ -1,4 +1,4 @@
-"""Each node opens a listener for the others.
+"""The stage in which each node opens a listener for the others.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -14,25 +14,26 @@ from worldsize.wings.checks.agent.judgement.groups import mapping_of
 
 
 class ListenStage:
-    """The listeners of the nodes: on the loopback alone where all nodes are virtual ones of one machine."""
+    """The stage `listen`, which opens the listeners of the nodes. They are bound to the loopback interface if all nodes
+    are virtual nodes of one machine."""
 
     name = "listen"
     limit = 5.0
 
     def orders(self, cluster: Cluster) -> dict[int, dict[str, Any]]:
-        """Return the number of nodes, and whether all of them are virtual. Those of a simulator have addresses of the
-        loopback, too, but not one and the same."""
+        """Return the order of each node: the number of nodes, and whether to listen on the loopback interface because
+        all nodes are virtual. The nodes of a simulator have loopback addresses, too, but different ones."""
         order = {"nodes": len(cluster.nodes), "loopback": bool(cluster.asked.get("virtual"))}
         return {node.node_rank: order for node in cluster.nodes}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """No row: the stages after this one say what they miss."""
+        """Return no row: later stages report missing listeners."""
         return ()
 
 
 def listener_of(node: CheckedNode) -> Mapping[str, Any] | None:
-    """Where this node's listener is: `address`, `port`, `second_port` and `token`; None where it has none, or no
-    address is known."""
+    """Return the `address`, `port`, `second_port` and `token` of this node's listener; None if it has no listener, or
+    its address is not known."""
     answer = mapping_of(node.answers.get("listen"))
     ports = answer.get("port"), answer.get("second_port")
     if not node.address or not all(map(_is_port, ports)) or not isinstance(answer.get("token"), str):

@@ -1,4 +1,5 @@
-"""The first round of pairs: what each node computes and sends, with its neighbour.
+"""The first round of pairs: the stage that measures the computing speed of each node and its network speed to its
+neighbour.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,11 +17,13 @@ from worldsize.wings.checks.agent.stages.listen import listener_of
 from worldsize.wings.checks.agent.stages.rank_orders import rank_orders
 
 LIMIT = 45.0
-"""Most of it is for the GPUs of nodes whose environment loads slowly; without GPUs a round takes 1.4 s."""
+"""Time limit of a round in seconds. Most of it is for GPU nodes whose environment loads slowly. Without GPUs a round
+takes 1.4 s."""
 
 GPU_SECONDS, TOGETHER = 40, 25
 SIZE = 8192
-"""Rows of the matrices, and the root of the numbers that each rank gives to the all-gather: 256 MiB."""
+"""The number of rows of the matrices, and the square root of the number of elements that each rank sends in the
+all-gather: 256 MiB."""
 
 
 class _Pairs:
@@ -28,19 +31,21 @@ class _Pairs:
     limit = LIMIT
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return an order for each of several real nodes: virtual ones share the machine's cores."""
+        """Return an order for each node if there are several real nodes; empty for virtual ones, which share the
+        machine's cores."""
         if not are_real_nodes(cluster):
             return {}
         return pair_orders(cluster, first_groups([node.node_rank for node in cluster.nodes]))
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """No row: one round cannot tell a slow node from its partner."""
+        """Return no row: one round cannot distinguish a slow node from its partner."""
         return ()
 
 
 def pair_orders(cluster: Cluster, groups: Sequence[tuple[int, ...]]) -> dict[int, dict[str, Any]]:
-    """Return an order for each node of the groups. The `next` one, to whom it sends, and `gpus` are missing where one
-    of its group has no known listener; and `gpus` where one has none that torch can use."""
+    """Return an order for each node of the groups: `next`, the listener of the node that it sends to, and `gpus`, the
+    order of its ranks. Both are missing if a node of its group has no known listener. `gpus` is empty if a node of its
+    group has no GPU that torch can use."""
     nodes = {node.node_rank: node for node in cluster.nodes}
     following = next_of(groups)
     orders: dict[int, dict[str, Any]] = {rank: {} for group in groups for rank in group}

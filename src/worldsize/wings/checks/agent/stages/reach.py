@@ -1,7 +1,9 @@
-"""Each node looks for others: by their names, at their ports, and asks the head for its time.
+"""The stage in which each node looks up the names of other nodes, connects to their ports, and requests the time of the
+head.
 
-Every node connects to the head, and to the nodes before and after it, so that each is reached from two others. Of up to
-16 nodes each looks up the names of all; of more those of the head, its neighbours and a few.
+Every node connects to the head and to the nodes before and after it, so that each node is reached from two others. With
+up to 16 nodes, each looks up the names of all others. With more, it looks up those of the head, its neighbours and a
+few others.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -25,20 +27,23 @@ from worldsize.wings.checks.agent.stages.listen import listener_of
 _ALL_NAMES_UP_TO = 16
 
 _MORE_NAMES = 4
-"""Names that a node looks up of many nodes, beside those of the nodes that it connects to."""
+"""The number of names that a node looks up if there are many nodes, in addition to those of the nodes that it connects
+to."""
 
 
 class ReachStage:
-    """What nodes can reach of each other. Nothing of virtual nodes, which are one machine, nor of a single node."""
+    """The stage `reach`, which measures the connections between nodes. It does nothing on virtual nodes, which are one
+    machine, and on a single node."""
 
     name = "reach"
     limit = 13.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """For each node: its `peers`, and of which the `latency` and the `clock` are asked, by their ranks.
+        """Return the order of each node: its `peers`, and the ranks of the peers with which it measures the `latency`
+        and the `clock`.
 
-        A peer has `rank`, `host`, the `address`, `port`, `second_port` and `token` of its listener, and says by `link`
-        and `name` what it is for.
+        A peer has `rank`, `host`, and the `address`, `port`, `second_port` and `token` of its listener. `link` and
+        `name` state whether to connect to it and whether to look up its name.
         """
         if not are_real_nodes(cluster):
             return {}
@@ -46,7 +51,7 @@ class ReachStage:
         return {node.node_rank: _order(cluster.nodes, index, listeners) for index, node in enumerate(cluster.nodes)}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of ports, names, latency, interfaces and clocks."""
+        """Return the rows of names, ports, latency, interfaces and clocks."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()
@@ -79,7 +84,8 @@ def _order(
 
 
 def _more_names(index: int, count: int) -> Sequence[int]:
-    """Others whose names this node looks up: all of few nodes; of many, some that are spread evenly."""
+    """Return the indices of further nodes whose names this node looks up: with few nodes, all others; with many, a few
+    that are spread evenly."""
     if count <= _ALL_NAMES_UP_TO:
         return [each for each in range(count) if each != index]
     step = count // (_MORE_NAMES + 1)

@@ -1,4 +1,4 @@
-"""What is to be the same on all nodes, by the facts of their probes alone.
+"""The stage that checks what must be the same on all nodes. It uses only the facts of the probes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,18 +18,18 @@ from worldsize.wings.checks.agent.judgement.versions import version_rows
 
 
 class SameStage:
-    """Versions, variables, hardware and files of the nodes, compared. Nothing of virtual nodes, which are one
-    machine."""
+    """The stage `same`, which compares the versions, variables, hardware and files of the nodes. It returns nothing for
+    virtual nodes, which are one machine."""
 
     name = "same"
     limit = 1.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """None: the probes' facts are enough."""
+        """Return no orders, because the facts of the probes are enough."""
         return {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of what differs, and one for each comparison in which nothing does."""
+        """Return a row for each difference, and one for each comparison without a difference."""
         nodes = cluster.nodes
         if not are_real_nodes(cluster):
             return ()

@@ -1,4 +1,4 @@
-"""The second round of pairs, the slow with the fast, and what both rounds say.
+"""The second round of pairs, which pairs slow nodes with fast ones, and the verdict on both rounds.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -23,11 +23,11 @@ class _SecondPairs:
     limit = LIMIT
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return an order for each node that has answered in the first round."""
+        """Return an order for each node that answered in the first round."""
         return pair_orders(cluster, groups_of(cluster)[1]) if are_real_nodes(cluster) else {}
 
     def judge(self, cluster: Cluster) -> Sequence[CheckRow]:
-        """Return the rows of the computing, of the network, and of the GPUs."""
+        """Return the rows of the computing speed, the network speed and the GPUs."""
         if not are_real_nodes(cluster):
             return ()
         return [*compute_rows(cluster), *network_rows(cluster), *gpu_rows(cluster)]

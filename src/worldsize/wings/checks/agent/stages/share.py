@@ -1,4 +1,4 @@
-"""The run's directory, written and read by all nodes at once.
+"""The stage in which all nodes write and read the run's directory at the same time.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,7 +18,7 @@ from worldsize.wings.checks.agent.stages.listen import listener_of
 LARGE = 8 << 20
 SMALL = 64 << 10
 WRITERS = 8
-"""The nodes that write a large file: more of them would only share what the file server can do."""
+"""The number of nodes that write a large file. More writers would only share the bandwidth of the file server."""
 
 
 class _Share:
@@ -26,8 +26,9 @@ class _Share:
     limit = 24.0
 
     def orders(self, cluster: Cluster) -> Mapping[int, Mapping[str, Any]]:
-        """Return each node reads the head's file and that of the node before it. One node, or virtual ones, only write.
-        Without listeners, or where the run's directory is known to be no shared one, nobody does anything."""
+        """Return the order of each node, which reads the head's file and that of the node before it. If there is only
+        one real node, or all nodes are virtual, return an order for the first node, which only writes. Return no orders
+        if a listener is missing, or if the run's directory is known not to be shared."""
         if not are_real_nodes(cluster):
             return {node.node_rank: _order(_nonce("", cluster), LARGE) for node in cluster.nodes[:1]}
         found = {node.node_rank: listener_of(node) for node in cluster.nodes}
@@ -44,7 +45,7 @@ class _Share:
 
 
 def _nonce(secret: str, cluster: Cluster) -> str:
-    """What nobody else can guess, where the listeners have told a secret; pure."""
+    """Return a text that other processes cannot guess if `secret` is the listener's secret. Pure."""
     return hashlib.sha256(f"share {secret} {cluster.nodes[0].host}".encode()).hexdigest()[:16]
 
 
@@ -53,7 +54,7 @@ def _order(nonce: str, length: int) -> dict[str, Any]:
 
 
 def _orders(nodes: Sequence[CheckedNode], found: Mapping[int, Any], nonce: str) -> dict[int, dict[str, Any]]:
-    """The head's own file is small, since all read it."""
+    """Return the orders of several nodes. The head's own file is small, since all nodes read it."""
     ranks = [node.node_rank for node in nodes]
     every = -(-len(ranks) // WRITERS)
     orders = {rank: _order(nonce, SMALL if at == 0 or at % every else LARGE) for at, rank in enumerate(ranks)}

@@ -1,7 +1,8 @@
-"""What others measured: bus bandwidth of all-reduce, by GPU and size.
+"""A table of published measurements: bus bandwidth of all-reduce, by GPU and size.
 
-A table for runs that have nobody to be compared with, as those of one node. Standard library only: travels inside
-agent.pyz (Python >= 3.8).
+The table is for runs without other nodes to compare with, such as runs on one node.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from worldsize.common.named_tuple import NamedTuple
 
 
 class PublishedBandwidth(NamedTuple):
-    """One published number: `gpus` GPUs of a model on each of `nodes` nodes reduced `mib` MiB with `gb_per_s` GB/s
+    """A published measurement: `gpus` GPUs of a model on each of `nodes` nodes reduced `mib` MiB with `gb_per_s` GB/s
     (10^9 bytes) of bus bandwidth."""
 
     model: str
@@ -48,11 +49,11 @@ PUBLISHED = (
 )
 
 _NO_SWITCH = ("PCIE", "NVL")
-"""Words in the names of cards that are not connected as those of the table are."""
+"""Words in the model names of cards that are connected differently from those in the table."""
 
 
 def published_bandwidth(model: str, gpus: int, nodes: int, mib: int) -> PublishedBandwidth | None:
-    """The published number for these GPUs whose size is next to `mib`; None where none is known."""
+    """Return the published measurement for these GPUs whose size is closest to `mib`; None if there is none."""
     words = model.upper().replace("-", " ").split()
     if any(word in _NO_SWITCH for word in words):
         return None

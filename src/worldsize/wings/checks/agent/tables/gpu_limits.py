@@ -1,7 +1,7 @@
-"""The values from which on a GPU is not as it should be, and the reasons for a lower clock.
+"""The values from which on a GPU is not healthy, and the reasons for a lower clock.
 
-Read, not measured: the bits are NVML's (nvmlClocksEventReasons). Which of them are harmless is what Azure's health
-checks for nodes accept (Azure/azurehpc-health-checks), tested by bits and not for equality.
+The bits are read from the documentation of NVML (nvmlClocksEventReasons), not measured. The harmless ones are those
+that Azure's health checks for nodes accept (Azure/azurehpc-health-checks). They are tested as bits, not for equality.
 The limit for memory in use before a job is that of Meta's gcm (facebookresearch/gcm, 15 MiB).
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -27,20 +27,20 @@ SLOWED = {
     0x20: ("too hot (software thermal slowdown)", "its cooling is at its limit"),
     0x8: ("held by the hardware (hardware slowdown)", "its cooling or its power supply fails"),
 }
-"""The reasons that say something is wrong, the most telling first."""
+"""The clock reasons that indicate a problem, the most specific first."""
 
 LEAST_PROCESS_MIB = 15
-"""What a process must have to count as one that uses the GPU."""
+"""The memory in MiB from which on a process counts as a user of the GPU."""
 
 LEAST_UNEXPLAINED_MIB = 512
-"""Memory in use of which no process is known: one CUDA context takes 300 to 500 MiB."""
+"""The memory in MiB from which on memory without a known process is reported. One CUDA context takes 300 to 500 MiB."""
 
 NOT_JOBS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine", "nvidia-persistenced")
-"""Programs of the system that may hold a GPU's memory at any time."""
+"""Programs of the system that may use a GPU's memory at any time."""
 
 RESET_FIRST = {
     "Reset": "it must be reset",
     "Reboot": "the node must be rebooted",
     "Drain P2P": "its traffic with other GPUs must stop, and the node must be checked",
 }
-"""Recovery actions with which nothing new should start, by the words of nvidia-smi."""
+"""Recovery actions, in the words of nvidia-smi, that must precede any new job on the GPU."""

@@ -1,4 +1,5 @@
-"""How fast an all-reduce over all GPUs was, judged by the adapters' rate and by what others measured. Pure.
+"""Verdict on the speed of an all-reduce over all GPUs, compared with the adapters' rate and with published
+measurements. Pure.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,17 +23,17 @@ ROW_ID = "fabric.bandwidth"
 WHAT = "all-reduce over all GPUs"
 
 SMALLEST = 512 * 1024 * 1024
-"""Bytes below which no bandwidth is judged: on the same fabric 512 MiB reached 63 % of the adapters' rate, 64 MiB 30 %,
-16 MiB 12.5 % (stas00/ml-engineering)."""
+"""The size in bytes below which no bandwidth is judged. On the same fabric 512 MiB reached 63 % of the adapters' rate,
+64 MiB 30 %, 16 MiB 12.5 % (stas00/ml-engineering)."""
 
 GOOD = 0.70
-"""Of the adapters' rate: fabrics that were measured reached 71 to 73 % at 1 GiB and more."""
+"""The share of the adapters' rate that healthy fabrics reach: measured fabrics reached 71 to 73 % at 1 GiB and more."""
 
 POOR = 0.50
-"""Below it something is wrong where GPUDirect RDMA was used. No published number: see GOOD."""
+"""The share below which something is wrong if GPUDirect RDMA was used. It is not a published number: see GOOD."""
 
 FAR = 0.25
-"""Below it the transport is the first thing to look at: TCP was at 20 % of its InfiniBand (AReaL#639)."""
+"""The share below which the transport is the first thing to examine: TCP reached 20 % of its InfiniBand (AReaL#639)."""
 
 _WRONG = "leave this node out: a GPU, an NVLink or a driver that computes wrongly spoils every training"
 _ALL_WRONG = "one GPU, NVLink or driver spoils the result of all: check halves of the nodes until it is found"
@@ -41,7 +42,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 
 
 class _Told(NamedTuple):
-    """A node and what it answered."""
+    """A node and its answer."""
 
     node: CheckedNode
     answer: NodeAnswer
@@ -52,21 +53,23 @@ class _Told(NamedTuple):
 
 
 def bus_bandwidth(size: float, seconds: float, ranks: int) -> float:
-    """GB/s (10^9 bytes) of an all-reduce of `size` bytes, as nccl-tests count it; 0 where nothing was measured."""
+    """Compute the bus bandwidth in GB/s (10^9 bytes) of an all-reduce of `size` bytes, by the formula of nccl-tests; 0
+    if nothing was measured."""
     return size / seconds * 2 * (ranks - 1) / ranks / 1e9 if ranks > 1 and seconds > 0 else 0.0
 
 
 def share_of_rate(bandwidth: float, nodes: int, ranks: int, gbps_per_node: float) -> float | None:
-    """What share of its adapters' rate (Gb/s of a node) a node sends into the network during an all-reduce with this
-    bus bandwidth: each of its ranks `bandwidth` × (k - 1) / (n - 1), for k nodes and n ranks. None where the rate is
-    not known."""
+    """Compute the share of its adapters' rate (`gbps_per_node`, in Gb/s) at which a node sends into the network during
+    an all-reduce with this bus bandwidth. Each of its ranks sends `bandwidth` × (k - 1) / (n - 1), for k nodes and n
+    ranks. None if the rate is not known, or if there is only one node."""
     if gbps_per_node <= 0 or not 1 < nodes <= ranks:
         return None
     return bandwidth * (nodes - 1) / (ranks - 1) * ranks / nodes / (gbps_per_node / 8)
 
 
 def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
-    """Return the bandwidth of all together, wrong results by their nodes, and nodes whose ports carried nothing."""
+    """Return the rows of the measurement. They are the nodes with wrong results, if there are any. Otherwise they are
+    the bandwidth of all nodes together and the nodes whose ports sent too little."""
     told = [_Told(node, answer_of(node)) for node in nodes]
     wrong = [each.node.label for each in told if each.answer.correct is False]
     if wrong:
@@ -78,14 +81,16 @@ def bandwidth_rows(nodes: Sequence[CheckedNode], ranks: int) -> list[CheckRow]:
 
 
 def _wrong_rows(labels: Sequence[str], nodes: int) -> list[CheckRow]:
-    """Return a wrong number spreads: where all nodes have it, none of them can be named."""
+    """Return a row for each node with a wrong result. Return a single row if all of several nodes have one: a wrong
+    number spreads to all, so that its origin cannot be named."""
     if len(labels) == nodes > 1:
         return [_row("a wrong result on all nodes", BAD, _ALL_WRONG)]
     return [CheckRow(label, ROW_ID, WHAT, "a wrong result", BAD, _WRONG) for label in labels]
 
 
 def _why_not(told: Sequence[_Told]) -> str:
-    """Return the first failure that says something; that a node is late often follows from another's failure."""
+    """Return the first informative failure. The failure of a node that is late comes last, because it often follows
+    from the failure of another node."""
     failures = [(node.label, answer.failure) for node, answer in told if answer.failure]
     telling = [each for each in failures if not each[1].startswith("no answer")] or failures
     return ": ".join(telling[0]) if telling else "the measurement has no result"
@@ -102,8 +107,8 @@ def _speed(told: Sequence[_Told], slowest: NodeAnswer, ranks: int) -> CheckRow:
 
 
 def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int) -> CheckRow:
-    """Return how far TCP fills an interface says little, and the rates of virtual ones mean nothing: it is never
-    judged."""
+    """Return the row that compares the bandwidth with the adapters' rate. TCP is never judged: its share of an
+    interface's rate means little, and the rates of virtual interfaces mean nothing."""
     if any(each.summary.one_domain for each in told):
         return _row(f"{value}, over NVLink between nodes", OK)
     is_whole = ranks == sum(len(_models(each.node)) for each in told)
@@ -117,7 +122,8 @@ def _against_rate(told: Sequence[_Told], measured: float, value: str, ranks: int
 
 
 def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
-    """Verdict and hint. What goes through host memory may be slow for reasons that nobody can mend."""
+    """Return the verdict and hint for this share of the rate. Transfers through host memory may be slow for reasons
+    that cannot be fixed, so a share between FAR and POOR is a warning only if they are direct."""
     if share < FAR:
         return WARNING, "see the row transport.nccl first: this rate is usual for a slower transport"
     if share < POOR and is_direct:
@@ -127,8 +133,8 @@ def _of_share(share: float, is_direct: bool) -> tuple[str, str]:
 
 
 def _node_rate(told: _Told, is_whole: bool) -> float:
-    """Gb/s of what NCCL used on this node; 0 where it is not known. Where its lines do not say, all adapters are used
-    by a run on all GPUs of the node."""
+    """Return the rate in Gb/s of the adapters or interfaces that NCCL used on this node; 0 if it is not known. If
+    NCCL's lines do not name the adapters, a run on all GPUs of the node counts as using all of them."""
     if is_tcp(told.summary):
         return sum(number_in(told.answer.speeds, name) or 0.0 for name in told.summary.interfaces)
     ports = active_ports(told.node.facts)
@@ -152,9 +158,9 @@ def _models(node: CheckedNode) -> list[str]:
 
 
 def _silent_ports(told: Sequence[_Told]) -> list[CheckRow]:
-    """Nodes whose ports sent less than half of what each node must send, whatever the algorithm: with a reduction in
-    the switches each byte leaves it once. Counters that stand still may be those of a virtual function, which prove
-    nothing."""
+    """Return a row for each node whose ports sent less than half of the bytes that each node must send with any
+    algorithm. With reductions in the switches, each byte leaves the node once. Counters that did not change prove
+    nothing, because they may belong to a virtual function."""
     rows = []
     for node, answer in told if len(told) > 1 else ():
         least, summary = answer.size * answer.times, answer.nccl

@@ -1,9 +1,10 @@
-"""What Open MPI chose, from what it says with `pml_base_verbose`, `mtl_base_verbose` and `btl_base_verbose`, and what
-UCX says with `UCX_LOG_LEVEL=info`.
+"""Parser for the choices of Open MPI in its output with `pml_base_verbose`, `mtl_base_verbose` and `btl_base_verbose`,
+and in the output of UCX with `UCX_LOG_LEVEL=info`.
 
-The lines of Open MPI 4.1.4 with UCX 1.13 and of 5.0.11 with UCX 1.20 were measured, on a machine without a fabric;
-those of PSM2, of libfabric and of UCX on InfiniBand were read. Standard library only: travels inside agent.pyz
-(Python >= 3.8).
+The lines of Open MPI 4.1.4 with UCX 1.13 and of 5.0.11 with UCX 1.20 were measured on a machine without a fabric. Those
+of PSM2, of libfabric and of UCX on InfiniBand were read in documents.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ VERBOSE = {
     "OMPI_MCA_btl_base_verbose": "10",
     "UCX_LOG_LEVEL": "info",
 }
-"""The variables that make Open MPI and UCX say it."""
+"""The variables that make Open MPI and UCX print these lines."""
 
 _MOST = 64
 _LINE_LIMIT = 2000
@@ -31,7 +32,7 @@ _LINES = (
     ("failed", "returned failure for", re.compile(r"select: init returned failure for component (\w{1,32})")),
     ("found", "found loaded", re.compile(r"components_register: found loaded component (\w{1,32})")),
 )
-"""What a line says, a part of it that is quicker to look for, and its form."""
+"""The name of the value in a line, a part of the line that is quicker to search for, and the form of the line."""
 _LISTS = ("tried", "failed", "found")
 _INIT = re.compile(r"select: init of component (\w{1,32}) returned (success|failure)")
 _UCX_PATHS = re.compile(r"UCX +INFO +.{0,200}?inter-node cfg#[0-9]+ ?tag\(([^)]{0,300})\)")
@@ -40,9 +41,10 @@ _UCX_SETTING = re.compile(r"(UCX_[A-Z0-9_]{1,40})=(\S{0,100})")
 
 
 def parse_mpi_log(lines: Iterable[str]) -> dict[str, Any]:
-    """What the lines prove, as JSON: `pml` and `mtl`, the components that were selected; `btls` that could be
-    initialized; `failed` components; `found` components; libfabric's `provider`; `ucx`, UCX's ways to other nodes
-    (older ones do not say which those are); `variables` of UCX. Keys of which nothing is said are missing."""
+    """Parse the lines and return what they prove, as JSON: `pml` and `mtl`, the components that were selected; `btls`
+    that could be initialized; `tried` btls; `failed` components; `found` components; libfabric's `provider`; `ucx`,
+    UCX's transports to other nodes (older versions do not report which those are); `variables` of UCX. Keys without
+    information are missing."""
     found: dict[str, Any] = {}
     for line in lines:
         _read(line[:_LINE_LIMIT], found)
@@ -62,7 +64,8 @@ def _read(line: str, found: dict[str, Any]) -> None:
 
 
 def _read_btl(line: str, found: dict[str, Any]) -> None:
-    """Initialized btls: mtls have lines of the same form, so that only what was announced as a btl counts."""
+    """Record whether a btl could be initialized. Lines about mtls have the same form, so only a component that was
+    announced as a btl counts."""
     init = _INIT.search(line) if "init of component" in line else None
     if init and init[1] in found.get("tried", ()):
         _add(found.setdefault("btls" if init[2] == "success" else "failed", []), init[1])

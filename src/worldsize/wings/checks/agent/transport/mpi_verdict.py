@@ -1,7 +1,9 @@
-"""What Open MPI chose on each node, judged. Pure.
+"""Verdict on the transport that Open MPI chose on each node. Pure.
 
-Two processes on one node tell which way Open MPI would take to others: its choice of a component is made before it
-knows any peer. Standard library only: travels inside agent.pyz (Python >= 3.8).
+Two processes on one node show which transport Open MPI would use to other nodes, because it chooses a component before
+it knows any peer.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -25,20 +27,21 @@ from worldsize.wings.checks.agent.transport.ports import INFINIBAND, OMNI_PATH, 
 ROW_ID = "transport.mpi"
 _WHAT = "what Open MPI chose"
 _RDMA = ("rc", "dc", "ud", "ib", "srd", "gga")
-"""How the names of UCX's ways through an adapter begin."""
+"""The prefixes of the names of UCX's transports that use an adapter."""
 _LOCAL_BTLS = ("self", "vader", "sm", "smcuda")
 TCP, UCX_WAY, PSM2, EFA = "TCP", "UCX", "PSM2", "EFA"
 
 
 def mpi_rows(nodes: Iterable[CheckedNode]) -> list[CheckRow]:
-    """One row for each node where something is not right or not known, and one for all others that chose the same."""
+    """Return a row for each node with a problem or an unknown choice, and one row for all other nodes that chose the
+    same."""
     found = [(node, _finding(node, answer_of(node))) for node in nodes]
     return rows_of_findings([(node, finding) for node, finding in found if finding is not None], ROW_ID, _WHAT)
 
 
 def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the way between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" where nothing proves one), and
-    the words of Open MPI that prove it."""
+    """Return the transport between nodes (TCP, UCX_WAY, PSM2, EFA or a name of Open MPI's; "" if nothing proves one),
+    and the words of Open MPI that prove it."""
     pml = said.get("pml")
     if pml == "ob1":
         return _btl_way(_texts(said.get("btls")))
@@ -48,8 +51,9 @@ def chosen_way(said: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _btl_way(btls: list[str]) -> tuple[str, str]:
-    """ob1 sends by btls that could be initialized. tcp alone is proof; uct and others succeed on a machine without
-    any adapter, too, so that nothing is known beside them."""
+    """Return the transport of ob1, which sends through the btls that could be initialized. Only tcp alone is a proof.
+    uct and others can be initialized on a machine without an adapter, too, so the transport is unknown if they are
+    present."""
     between = [btl for btl in btls if btl not in _LOCAL_BTLS]
     if between == ["tcp"]:
         return TCP, "pml ob1, btl tcp"
@@ -68,8 +72,8 @@ def _mtl_way(mtl: str, provider: str) -> tuple[str, str]:
 
 
 def _ucx_way(said: Mapping[str, Any]) -> tuple[str, str]:
-    """UCX alone takes part only where it has an adapter, unless somebody told it otherwise: its ways to other nodes
-    prove it, or UCX_TLS, which names the only ones that it may use."""
+    """Return the transport of UCX. By default UCX takes part only if it has an adapter. Its transports to other nodes
+    prove another choice, or UCX_TLS, which lists the only ones that it may use."""
     ways = _texts(said.get("ucx"))
     allowed = str(mapping_of(said.get("variables")).get("UCX_TLS", ""))
     if ways:
@@ -89,7 +93,8 @@ def _only_tcp(allowed: str) -> bool:
 
 
 def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
-    """Without a fabric there is no better way than TCP: what is not known does not matter there."""
+    """Return the finding about Open MPI on this node. Without a fabric there is no better transport than TCP, so an
+    unknown choice is no problem there. None if there is neither a fabric nor an answer."""
     fabric = best_kind(active_ports(node.facts))
     if not answer.mpi:
         hint = answer.mpi_failure or "Open MPI's output was not recognised"
@@ -107,7 +112,7 @@ def _finding(node: CheckedNode, answer: NodeAnswer) -> Finding | None:
 
 
 def _reason(said: Mapping[str, Any], fabric: str) -> tuple[str, str]:
-    """Why it used TCP, "" where nothing proves it, and what to do."""
+    """Return the reason why Open MPI used TCP, "" if nothing proves one, and a hint how to fix it."""
     settings = {**mapping_of(said.get("variables")), **mapping_of(said.get("settings"))}
     for name in ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "UCX_TLS"):
         value = printable_text(str(settings.get(name, "")))[:100]
@@ -123,8 +128,8 @@ def _reason(said: Mapping[str, Any], fabric: str) -> tuple[str, str]:
 
 
 def _explains(name: str, value: str) -> bool:
-    """Return whether this value of a variable keeps Open MPI from an adapter: a list of components, or after ^ of those
-    that it may not use."""
+    """Return whether this value of a variable keeps Open MPI from using an adapter. The value is a list of components,
+    or after ^ a list of those that it must not use."""
     is_exclusion = value.startswith("^")
     if name == "OMPI_MCA_pml":
         return ("ucx" in value or "cm" in value) == is_exclusion

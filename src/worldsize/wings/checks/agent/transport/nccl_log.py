@@ -1,7 +1,7 @@
-"""NCCL's INFO lines, read: `NCCL_DEBUG=INFO`, subsystems INIT, NET, ENV and GRAPH, of releases 2.18 to 2.31.
+"""Parser for NCCL's INFO lines: `NCCL_DEBUG=INFO`, subsystems INIT, NET, ENV and GRAPH, of releases 2.18 to 2.31.
 
-Their texts are no promise of NCCL's: what is not known is passed over, so that a new release makes this say less and
-never something else. They were read in the sources of 2.18.1 to 2.30.7 and in public threads (the tests name them), not
+NCCL does not guarantee these texts. Unknown lines are skipped, so that with a new release this module reports less, but
+nothing wrong. The texts were read in the sources of 2.18.1 to 2.30.7 and in public threads (the tests name them), not
 measured.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
@@ -22,14 +22,14 @@ from worldsize.wings.checks.agent.transport.nccl_summary import (
 )
 
 LINE_LIMIT = 4000
-"""Characters of a line that are looked at. The longest that counts names 32 adapters."""
+"""The number of characters of a line that are parsed. The longest relevant line names 32 adapters."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _BEGIN = re.compile(r"NCCL (?:INFO|WARN) ")
 _NEXT_PREFIX = re.compile(
     r"(?:\[[0-9-]{10} [0-9:.]{8,15}\] )?\S{1,300}:[0-9]{1,10}:[0-9]{1,10} \[-?[0-9]{1,4}\] (?:\S{1,80}:[0-9]{1,6} )?$"
 )
-"""The host, process and thread of the next message, after a date where NCCL_DEBUG_TIMESTAMP_LEVELS asks for one."""
+"""The host, process and thread of the next message, after a date if NCCL_DEBUG_TIMESTAMP_LEVELS requests one."""
 _ADAPTER = re.compile(r"\[([0-9]{1,3})\](=\{[^}]{0,400}\}|[^\s{]\S{0,80})")
 _PORT = re.compile(r"([\w.-]{1,64}:[0-9]{1,3})(?::[0-9]{0,6}){0,2}/(IB|RoCE)\b")
 _NUMBER = re.compile(r"[^/]{1,40}/([0-9]{1,4})")
@@ -39,13 +39,14 @@ _Match = Any
 
 
 def complete_lines(text: str) -> list[str]:
-    """Return the lines of a log that may end anywhere. Half a line proves something else than the whole: `…/GDR` is not
-    `…/GDRDMA`."""
+    """Return the complete lines of a log that may end anywhere. Half a line may prove something else than the whole
+    line: `…/GDR` is not `…/GDRDMA`."""
     return text.split("\n")[:-1]
 
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
-    """What these lines of one process, or of several whose lines are mixed, prove."""
+    """Return a summary of what these lines prove. They may be those of one process, or of several whose lines are
+    mixed."""
     state: dict[str, Any] = {"paths": {}, "variables": {}, "adapters": {}}
     for line in lines:
         for message in _messages(line[:LINE_LIMIT]):
@@ -56,7 +57,7 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclSummary:
 
 
 def _messages(line: str) -> Iterator[str]:
-    """Yield the messages of a line: several where two processes wrote at the same time."""
+    """Yield the messages of a line. There are several if two processes wrote at the same time."""
     if "NCCL" not in line:
         return
     if line.startswith("NCCL version "):  # the only line without a host
@@ -85,14 +86,14 @@ def _text(name: str) -> Any:
 
 
 def _network(state: dict[str, Any], match: _Match) -> None:
-    """Sockets once named are not forgotten, as in `merge`."""
+    """Record the network that NCCL uses. "Socket" is never replaced by another one, as in `merge`."""
     if state.get("network") != "Socket":
         state["network"] = match[1]
 
 
 def _devices(state: dict[str, Any], match: _Match) -> None:
-    """`[0]mlx5_0:1/IB`, or bonded, `[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From 2.30 on a port may be followed by its
-    rail and its plane: `mlx5_0:1:0:2/IB`."""
+    """Record the adapters from `[0]mlx5_0:1/IB`, or from a bonded one, `[0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB}`. From
+    2.30 on a port may be followed by its rail and its plane: `mlx5_0:1:0:2/IB`."""
     for number, words in _ADAPTER.findall(match[1]):
         ports = [f"{port}/{kind}" for port, kind in _PORT.findall(words)]
         state["adapters"][number] = ports
@@ -104,13 +105,15 @@ def _interfaces(state: dict[str, Any], match: _Match) -> None:
 
 
 def _gdr(state: dict[str, Any], match: _Match) -> None:
-    """One adapter that cannot is enough to call it disabled only where no other can."""
+    """Record whether GPUDirect RDMA is enabled. One adapter that supports it is enough for "enabled"; otherwise it is
+    "disabled"."""
     if state.get("gdr") != "enabled":
         state["gdr"] = match[1].lower()
 
 
 def _path(state: dict[str, Any], match: _Match) -> None:
-    """`NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA` by the adapter 0, `P2P/CUMEM/read` the path `P2P`."""
+    """Record the path of a connection, and its adapter. `NET/IB/0/GDRDMA(PCI)/Shared` is the path `NET/IB/GDRDMA`
+    through the adapter 0, and `P2P/CUMEM/read` is the path `P2P`."""
     kind, _, rest = match[1].partition("/")
     number = _NUMBER.match(rest) if kind == "NET" and state["adapters"] else None
     if number:
@@ -172,6 +175,6 @@ _TEXTS: tuple[tuple[str, str, Any], ...] = (
     ("comm", r"comm \S{1,40} rank .{1,60}? nNodes [0-9]{1,6} .{1,60}? MNNVL [1-9]", _domain),
     ("NCCL_", r"(NCCL_[A-Z0-9_]{1,60}) (set(?: by environment)?) to ([^\r\n]{0,300})", _variable),
 )
-"""The first word of a message, or how it begins; its form; and what adds what it proves to what is known."""
+"""The known messages: the first word or its prefix, the form, and the function that records what the message proves."""
 
 _LINES = {key: [(re.compile(form), take) for word, form, take in _TEXTS if word == key] for key, _, _ in _TEXTS}

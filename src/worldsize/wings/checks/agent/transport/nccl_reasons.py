@@ -1,4 +1,4 @@
-"""Why NCCL used sockets, or not a GPU's direct way, as far as its lines prove it.
+"""Reasons why NCCL used sockets or avoided a direct path to GPUs, if its lines prove one.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,11 +17,11 @@ IB_DISABLE, NET, HCA = "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_IB_HCA"
 P2P_DISABLE, P2P_LEVEL = "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"
 GDR_LEVEL = "NCCL_NET_GDR_LEVEL"
 EXPLAINING = (NET, IB_DISABLE, HCA, P2P_DISABLE, P2P_LEVEL, GDR_LEVEL)
-"""The variables whose origin is worth asking for."""
+"""The variables whose origin can explain NCCL's choice."""
 
 
 class Reason(NamedTuple):
-    """`why` follows "because"; `mend` says what to do, without a full stop."""
+    """A reason and its fix. `why` follows "because" in a sentence; `mend` states what to do, without a full stop."""
 
     why: str
     mend: str
@@ -38,8 +38,8 @@ _WITHOUT_DEVICE = Reason(
 
 
 def socket_reason(summary: NcclSummary, fabric: str, origins: Mapping[str, Any]) -> Reason | None:
-    """Why NCCL used sockets on a node with this kind of fabric; None where no line proves why. EFA is no matter of
-    NCCL's own part for InfiniBand, which NCCL_IB_DISABLE is about."""
+    """Return the reason why NCCL used sockets on a node with this kind of fabric; None if no line proves one.
+    NCCL_IB_DISABLE is ignored for EFA, which does not use NCCL's own InfiniBand transport."""
     if summary.variables.get(NET, "").lower() == "socket":
         return _by_variable(NET, summary, origins)
     if fabric != EFA and _is_on(summary, IB_DISABLE):
@@ -61,14 +61,15 @@ def _without_device(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason 
 
 
 def p2p_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Which variable keeps GPUs of one node from NVLink; None where none does."""
+    """Return the reason with the variable that keeps GPUs of one node from using NVLink; None if no variable does."""
     if _is_on(summary, P2P_DISABLE):
         return _by_variable(P2P_DISABLE, summary, origins)
     return _by_variable(P2P_LEVEL, summary, origins) if _is_lowest(summary, P2P_LEVEL) else None
 
 
 def gdr_reason(summary: NcclSummary, origins: Mapping[str, Any]) -> Reason | None:
-    """Which variable keeps the adapters from the GPUs' memory; None where none does."""
+    """Return the reason with the variable that keeps the adapters from accessing the GPUs' memory; None if no variable
+    does."""
     return _by_variable(GDR_LEVEL, summary, origins) if _is_lowest(summary, GDR_LEVEL) else None
 
 

@@ -1,4 +1,4 @@
-"""What one run of NCCL said of itself in its INFO lines, and the sum of what all ranks of a node said.
+"""The summary of NCCL's INFO lines in one run, and the merged summary of all ranks of a node.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from worldsize.common.named_tuple import Any, NamedTuple
 
 GDR_MARK = "/GDRDMA"
-"""What ends the name of a path through the network that goes without host memory."""
+"""The suffix of the name of a network path that bypasses host memory."""
 
 NO_DEVICE = "no device"
 NO_VERBS = "no verbs"
@@ -18,20 +18,20 @@ NO_PLUGIN = "no plugin"
 
 
 class NcclSummary(NamedTuple):
-    """What the lines prove; each field is empty where no line says anything of it.
+    """The facts that the lines prove. A field is empty if no line contains it.
 
     version     "2.27.6"
-    network     the network that it decided for: "IB", "Socket", "AWS Libfabric"
-    devices     the adapters of that network, as it names them: "mlx5_0:1/RoCE"
-    used        those of them through which connections go, and "?" where its lines do not tell which
+    network     the network that NCCL chose: "IB", "Socket", "AWS Libfabric"
+    devices     the adapters of that network, as NCCL names them: "mlx5_0:1/RoCE"
+    used        those of them that connections use, and "?" if the lines do not name the adapter
     interfaces  the interfaces of its sockets: "eth0"
-    paths       how many connections go which way: "NET/IB/GDRDMA", "NET/Socket", "P2P", "SHM", "COLLNET/SHARP"
-    gdr         "enabled" or "disabled": whether an adapter can reach a GPU's memory
+    paths       the number of connections by path: "NET/IB/GDRDMA", "NET/Socket", "P2P", "SHM", "COLLNET/SHARP"
+    gdr         "enabled" or "disabled": whether an adapter can access a GPU's memory
     distance    why it did not, although it could: "distance 7 > 4"
-    provider    libfabric's, for the networks that use it: "efa"
-    variables   the variables that it followed
-    notes       of NO_DEVICE, NO_VERBS, NO_PLUGIN
-    links       "switch" where each GPU has NVLink to a switch, "pairs" where NVLink leads from GPU to GPU
+    provider    libfabric's provider, for the networks that use it: "efa"
+    variables   the variables that NCCL followed
+    notes       those of NO_DEVICE, NO_VERBS, NO_PLUGIN that apply
+    links       "switch" if each GPU has NVLink to a switch, "pairs" if NVLink connects GPUs directly
     nvls        whether NVSwitches reduce
     one_domain  whether NVLink connects the nodes, too
     """
@@ -53,16 +53,16 @@ class NcclSummary(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Whether connections through the network go without host memory."""
+        """True if a connection through the network bypasses host memory."""
         return any(path.endswith(GDR_MARK) for path in self.paths)
 
     def count(self, *starts: str) -> int:
-        """Return how many connections go a way whose name begins so."""
+        """Return the number of connections whose path begins with one of these prefixes."""
         return sum(number for path, number in self.paths.items() if path.startswith(starts))
 
 
 def summary_of(value: Any) -> NcclSummary | None:
-    """Return the summary that a JSON object holds; None where it is none."""
+    """Return the summary that a JSON object contains; None if it contains no valid one."""
     if not isinstance(value, Mapping):
         return None
     fields = {name: _field(value[name], default) for name, default in _DEFAULTS.items() if name in value}
@@ -70,8 +70,9 @@ def summary_of(value: Any) -> NcclSummary | None:
 
 
 def merge(summaries: Iterable[NcclSummary]) -> NcclSummary:
-    """One summary of several ranks: counts are added, lists joined; of texts the first that is not empty counts, and
-    Socket before all other networks, since the slowest rank is what all wait for."""
+    """Merge the summaries of several ranks into one. Counts are added and lists joined. For a text, the first one that
+    is not empty counts. The network "Socket" and the gdr "disabled" replace all other values, because all ranks wait
+    for the slowest one."""
     total = NcclSummary()
     for summary in summaries:
         total = NcclSummary(
@@ -88,7 +89,7 @@ def _field(value: Any, default: Any) -> Any:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Return whether a value has the type of the default, and so have the parts of it."""
+    """Return whether the value has the type of the default, and whether its elements have valid types."""
     if isinstance(default, tuple):
         return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
     if isinstance(default, Mapping):

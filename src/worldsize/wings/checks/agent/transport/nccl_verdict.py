@@ -1,7 +1,8 @@
-"""What NCCL really chose on each node, judged by its own lines. Pure.
+"""Verdict on the transport that NCCL really chose on each node, according to its own lines. Pure.
 
-Each verdict but *unknown* needs the lines that prove it. Standard library only: travels inside agent.pyz
-(Python >= 3.8).
+Each verdict except *unknown* needs the lines that prove it.
+
+Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ _NO_REASON = Reason(
     "", "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET,ENV in the job, and read NCCL's lines about NET/IB"
 )
 _MANY_EFA = 4
-"""Instances with fewer have one adapter of some 100 Gb/s at most, which sockets come near to."""
+"""The number of EFA adapters from which on TCP is certainly slower. Instances with fewer have one adapter of some 100
+Gb/s at most, and sockets nearly reach that."""
 _TCP_PROVIDERS = ("tcp", "sockets", "udp")
 
 
 class _Case(NamedTuple):
-    """A node of a run of so many `nodes`, with what it answered, and what NCCL said."""
+    """A node of a run of `nodes` nodes, with its answer and the summary of NCCL's lines."""
 
     node: CheckedNode
     answer: NodeAnswer
@@ -38,19 +40,19 @@ class _Case(NamedTuple):
 
     @property
     def is_networked(self) -> bool:
-        """Whether nodes reach each other by a network, and not by NVLink."""
+        """True if nodes reach each other through a network, and not through NVLink."""
         return self.nodes > 1 and not self.summary.one_domain
 
 
 def nccl_rows(nodes: Iterable[CheckedNode], count: int) -> list[CheckRow]:
-    """One row for each node where something is not right or not known, and one for all others, of a run of `count`
-    nodes that were asked to measure."""
+    """Return a row for each node with a problem or an unknown choice, and one row for all other nodes that chose the
+    same. `count` is the number of nodes in the run that received orders to measure."""
     return rows_of_findings([(node, _finding(node, answer_of(node), count)) for node in nodes], ROW_ID, _WHAT)
 
 
 def network_of(summary: NcclSummary) -> str:
-    """Return the network that connections really go through, as NCCL names it; without such lines the one it decided
-    for."""
+    """Return the network that connections really use, as NCCL names it. If no line names it, return the network that
+    NCCL chose."""
     names = {path.split("/")[1] for path in summary.paths if path.startswith("NET/")}
     if "Socket" in names:
         return "Socket"
@@ -58,7 +60,7 @@ def network_of(summary: NcclSummary) -> str:
 
 
 def is_tcp(summary: NcclSummary) -> bool:
-    """Return whether NCCL's lines prove that it used TCP, by itself or by libfabric."""
+    """Return whether NCCL's lines prove that it used TCP, directly or through libfabric."""
     if network_of(summary) == "Socket":
         return True
     return "libfabric" in network_of(summary).lower() and summary.provider.split(";")[0] in _TCP_PROVIDERS
@@ -74,7 +76,8 @@ def _finding(node: CheckedNode, answer: NodeAnswer, count: int) -> Finding:
 
 
 def _network(case: _Case) -> Finding | None:
-    """Sockets where there is a fabric: what this check is there for."""
+    """Return a finding if NCCL used sockets on a node with a fabric; None otherwise. This is the main purpose of the
+    check."""
     node, answer, summary, _ = case
     ports = active_ports(node.facts)
     if not case.is_networked or not ports or not is_tcp(summary):
@@ -87,7 +90,7 @@ def _network(case: _Case) -> Finding | None:
 
 
 def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Return whether TCP is several times slower for certain. On Omni-Path it need not be."""
+    """Return whether TCP is certainly several times slower than the fabric. On Omni-Path this is not certain."""
     if fabric == EFA:
         return sum(port.kind == EFA for port in ports) >= _MANY_EFA
     if fabric == ROCE:
@@ -96,8 +99,8 @@ def _is_certain(ports: Sequence[Port], fabric: str, answer: NodeAnswer, summary:
 
 
 def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSummary) -> bool:
-    """Return whether RoCE ports lie idle that are twice as fast as the one that carries TCP, or that one is no RoCE
-    port: the fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
+    """Return whether the idle RoCE ports are together at least twice as fast as those that carry TCP, or whether no
+    RoCE port carries TCP. The fast network of virtual machines looks like RoCE, and its only port carries TCP, too."""
     used = {name for interface in summary.interfaces for name in (interface, interface.split(".")[0])}
     carrying = [port for port in ports if {port.netdev, str(answer.masters.get(port.netdev, ""))} & used]
     idle = sum(port.gbps for port in ports if port not in carrying)
@@ -105,8 +108,8 @@ def _leaves_more_idle(ports: Sequence[Port], answer: NodeAnswer, summary: NcclSu
 
 
 def _host_memory(case: _Case) -> Finding | None:
-    """Shared memory between GPUs that NVLink connects. Pairs of GPUs with NVLink need shared memory between pairs:
-    there only a variable proves that something is wrong."""
+    """Return a finding if GPUs that NVLink connects use shared memory; None otherwise. If NVLink connects only pairs of
+    GPUs, shared memory between the pairs is necessary, and only a variable proves a problem."""
     summary, reason = case.summary, p2p_reason(case.summary, case.answer.origins)
     if not summary.count("SHM") or not summary.links or (summary.links != "switch" and reason is None):
         return None
@@ -117,8 +120,9 @@ def _host_memory(case: _Case) -> Finding | None:
 
 
 def _no_gdr(case: _Case) -> Finding | None:
-    """GPUDirect that is possible and not used. NCCL leaves it where GPU and adapter are too far apart, which is no
-    mistake, and which it does not say from 2.30 on: there only a variable proves one."""
+    """Return a finding if GPUDirect RDMA is possible and not used; None otherwise. NCCL does not use it if GPU and
+    adapter are too far apart, which is not a problem. From 2.30 on, NCCL does not log this, so only a variable proves a
+    problem there."""
     summary, reason = case.summary, gdr_reason(case.summary, case.answer.origins)
     unused = summary.gdr == "enabled" and summary.count("NET/", "COLLNET/") and not summary.is_direct
     if not unused or case.nodes < 2 or (reason is None and (summary.distance or not _tells_distances(case))):
@@ -129,7 +133,8 @@ def _no_gdr(case: _Case) -> Finding | None:
 
 
 def _tells_distances(case: _Case) -> bool:
-    """Only the first rank of a run names NCCL's version in all releases; torch knows it, too."""
+    """Return whether this version of NCCL logs distances (before 2.30). Only the first rank of a run logs the version
+    in all releases, so torch's information is used if it is missing."""
     version = case.summary.version or str(mapping_of(case.node.facts.get("torch")).get("nccl", ""))
     numbers = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) < (2, 30)
@@ -170,7 +175,7 @@ def _network_name(summary: NcclSummary) -> str:
 
 
 def _inside(summary: NcclSummary) -> str:
-    """How GPUs of one node reach each other."""
+    """Return the paths between the GPUs of one node as text."""
     ways = []
     if summary.count("P2P"):
         ways.append("NVLink" if summary.links else "PCIe peer to peer")
@@ -186,7 +191,7 @@ def _interface(summary: NcclSummary) -> str:
 
 
 def _names(ports: Sequence[Port]) -> str:
-    """Return the first ports, with what they can do."""
+    """Return the name and rate of the first port, and the number of the others, as text."""
     port = ports[0]
     more = f" and {len(ports) - 1} more" if len(ports) > 1 else ""
     return f"{port.name}{f', {port.gbps:g} Gb/s' if port.gbps else ''}{more}"

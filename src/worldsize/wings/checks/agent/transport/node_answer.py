@@ -1,4 +1,4 @@
-"""What a node answered in the stage `bandwidth`, read without trust, and the rows of what is found of nodes.
+"""The answer of a node in the stage `bandwidth`, parsed as untrusted data, and the rows of the findings about nodes.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,20 +19,20 @@ STAGE_NAME = "bandwidth"
 
 
 class NodeAnswer(NamedTuple):
-    """One node's answer.
+    """The answer of a node.
 
-    failure   why there is nothing else, in one line
-    nccl      what NCCL said on this node; None where it was not asked, or said nothing
-    size      bytes of each all-reduce
-    times     how many there were, those before the measurement too
-    seconds   of one, on average; 0 where it was not measured
-    correct   whether each rank had the right result; None where none told
-    sent      bytes that the fabric's ports sent meanwhile; 0 where they do not count
-    origins   where variables come from
-    speeds    Gb/s of the interfaces of sockets
+    failure   the reason why the other fields are missing, in one line
+    nccl      the summary of NCCL's lines on this node; None if it was not measured, or printed nothing
+    size      the bytes of each all-reduce
+    times     the number of all-reduces, including those before the measurement
+    seconds   the average time of one; 0 if it was not measured
+    correct   whether each rank had the right result; None if no rank reported it
+    sent      the bytes that the fabric's ports sent during the measurement; 0 if they do not count
+    origins   the origins of the variables
+    speeds    the speeds of the interfaces of sockets in Gb/s
     masters   the interface that a port's own interface is a part of
-    mpi       what Open MPI said, as `mpi_log` writes it, with `settings` of the node and their `origins`
-    mpi_failure  why it said nothing
+    mpi       the result of `mpi_log` for Open MPI, with `settings` of the node and their `origins`
+    mpi_failure  the reason why Open MPI printed nothing
     """
 
     failure: str = ""
@@ -50,7 +50,7 @@ class NodeAnswer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What is said of one node."""
+    """The finding about one node: a row's value, verdict and hint."""
 
     value: str
     verdict: str
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def answer_of(node: CheckedNode) -> NodeAnswer:
-    """What this node said; a failure where it said nothing."""
+    """Return the answer of this node; an answer with a failure if there is none."""
     value = node.answers.get(STAGE_NAME)
     if not isinstance(value, Mapping):
         return NodeAnswer(failure="no answer in time", mpi_failure="no answer in time")
@@ -79,7 +79,8 @@ def answer_of(node: CheckedNode) -> NodeAnswer:
 
 
 def rows_of_findings(found: Sequence[tuple[CheckedNode, Finding]], id: str, what: str) -> list[CheckRow]:
-    """One row for each node where something is not right or not known, and one for all others that are alike."""
+    """Return a row for each node whose verdict is not OK. Return one row, with the number of nodes, for all other nodes
+    that have the same value."""
     rows = [CheckRow(node.label, id, what, *finding) for node, finding in found if finding.verdict != OK]
     good = [finding.value for _, finding in found if finding.verdict == OK]
     for value in dict.fromkeys(good):
@@ -89,7 +90,7 @@ def rows_of_findings(found: Sequence[tuple[CheckedNode, Finding]], id: str, what
 
 
 def origin_words(name: str, origins: Mapping[str, Any]) -> str:
-    """What follows a variable and its value: where it comes from."""
+    """Return the words that follow a variable and its value in a sentence and name the variable's origin."""
     origin = printable_text(str(origins.get(name, "")))[:100]
     return f" comes from {origin}" if origin else " is set"
 

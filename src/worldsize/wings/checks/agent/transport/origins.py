@@ -1,4 +1,4 @@
-"""Where a variable that changes the transport comes from, as far as a node can tell.
+"""The origins of variables that change the transport, as far as a node can determine them.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -19,15 +19,16 @@ NODE = "the node's environment"
 CONTAINER = "the container's environment"
 
 _CONTAINER_FILES = ((".dockerenv",), ("run", ".containerenv"))
-"""Files by which Docker and Podman mark a container. The environment of its first process is the image's, and what was
-given to it from outside; whoever may not read that cannot tell."""
+"""The files by which Docker and Podman mark a container. The environment of a container's first process contains the
+variables of the image and those passed from outside. If that environment is not readable, the origin is CONTAINER."""
 _IMAGE_ENVIRONMENT = (".singularity.d", "env")
-"""Apptainer passes the host's environment on: there only the image's own files prove that a variable is its own."""
+"""The directory of an Apptainer image's own environment files. Apptainer passes the host's environment on, so only
+these files prove that a variable comes from the image."""
 
 
 def variable_origins(names: Iterable[str], context: NodeContext) -> dict[str, str]:
-    """Where these variables come from: JOB, IMAGE, CONTAINER, NODE, or the file of NCCL's that sets them. One of
-    which nothing is found is missing."""
+    """Return the origin of each of these variables: JOB, IMAGE, CONTAINER, NODE, or the NCCL file that sets it. A
+    variable without a known origin is missing."""
     found = {name: _origin(name, context) for name in names}
     return {name: origin for name, origin in found.items() if origin}
 
@@ -55,7 +56,8 @@ def _in_image(name: str, context: NodeContext) -> bool:
 
 
 def _in_file(name: str, context: NodeContext) -> str:
-    """NCCL reads its variables from files, too; what is in the environment goes first."""
+    """Return the NCCL file that sets the variable; "" if there is none. NCCL reads its variables from files, too, but
+    the environment takes precedence."""
     home = context.environ.get("HOME", "")
     files = [(os.path.join(home, ".nccl.conf"), "~/.nccl.conf")] if home.startswith("/") else []
     for path, shown in (*files, (context.path("etc", "nccl.conf"), "/etc/nccl.conf")):

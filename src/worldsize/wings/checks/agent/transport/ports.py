@@ -1,4 +1,4 @@
-"""The adapters of a node that could carry a run's traffic, from the facts of the probe `fabric`.
+"""The adapters of a node that could carry a run's traffic, according to the facts of the probe `fabric`.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -17,11 +17,11 @@ EFA = "EFA"
 
 _LAYERS = {"infiniband": INFINIBAND, "ethernet": ROCE, "omnipath": OMNI_PATH}
 _EFA_NAMES = ("efa", "rdmap")
-"""How AWS's driver names its devices, whose link layer is "Unspecified"."""
+"""The prefixes of the device names of AWS's driver. Their link layer is "Unspecified"."""
 
 
 class Port(NamedTuple):
-    """An active port: `name` as NCCL says it, "mlx5_0:1"; `gbps` is 0 where its rate is not known."""
+    """An active port. `name` is the name that NCCL uses, "mlx5_0:1". `gbps` is 0 if the rate is not known."""
 
     name: str
     kind: str
@@ -30,7 +30,7 @@ class Port(NamedTuple):
 
 
 def active_ports(facts: Mapping[str, Any]) -> list[Port]:
-    """Return the active ports of a node. What the facts do not say clearly is none."""
+    """Return the active ports of a node. Ports whose facts are unclear are omitted."""
     fabric = facts.get("fabric")
     ports = [_port(value) for value in fabric if isinstance(value, Mapping)] if isinstance(fabric, list) else []
     return [port for port in ports if port is not None]
@@ -47,13 +47,14 @@ def _port(value: Mapping[str, Any]) -> Port | None:
 
 
 def best_kind(ports: Iterable[Port]) -> str:
-    """What kind of fabric these ports are; "" without any."""
+    """Return the best kind of fabric among these ports; "" if there are none."""
     kinds = {port.kind for port in ports}
     return next((kind for kind in (INFINIBAND, EFA, OMNI_PATH, ROCE) if kind in kinds), "")
 
 
 def rate_of(ports: Iterable[Port], used: Iterable[str]) -> float:
-    """Gb/s of the ports that are `used` ("mlx5_0:1/IB"); 0 where a rate, or one of the ports, is not known."""
+    """Return the sum of the rates in Gb/s of the ports that are `used` ("mlx5_0:1/IB"); 0 if a rate or one of the ports
+    is not known."""
     known = {port.name: port.gbps for port in ports}
     rates = [known.get(name.split("/")[0], 0.0) for name in used]
     return sum(rates) if all(rates) else 0.0

@@ -1,4 +1,4 @@
-"""Commands that download."""
+"""Detection of shell commands that download."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _KEPT_OFFLINE = frozenset(("PIP_NO_INDEX", "UV_OFFLINE", "UV_NO_INDEX", "CONDA_O
 
 
 def command_download(command: ShellCommand) -> Download | None:
-    """What a command downloads; None of one that downloads nothing, or is told not to."""
+    """Return the download of a command; None if the command downloads nothing, or if its options or variables keep it
+    offline."""
     words = _from_program(command.words)
     if not words or _ASKS & set(words[1:]) or _KEPT_OFFLINE & set(command.variables):
         return None
@@ -48,7 +49,7 @@ def command_download(command: ShellCommand) -> Download | None:
 
 
 def _from_program(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words from the program on that something like srun starts."""
+    """Return the words without a starter such as srun, from the program that it starts on."""
     if words and os.path.basename(words[0]) in _STARTERS:
         for number, word in enumerate(words[1:], 1):
             name = os.path.basename(word)

@@ -1,4 +1,4 @@
-"""One place that downloads, and how the call that does so is read."""
+"""A download, and the analysis of the call that causes it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _TARGETS = ("output_dir", "local_dir", "save_directory", "dirpath", "save_dir", 
 
 
 class Download(NamedTuple):
-    """What a call or a command downloads.
+    """A download by a call or a command.
 
-    what  the call or command, for people: `MNIST(download=True)`
-    kind  "huggingface", "torch_hub", "pip", "data", "wandb" or "service": which part of `stage:` is the mend
-    name  of what is downloaded, where the call has it; else ""
-    host  "host:port" of where it is, where that is known; else ""
-    sure  False where a value that is not known here might make it none
+    what  the call or command, as text for users: `MNIST(download=True)`
+    kind  "huggingface", "torch_hub", "pip", "data", "wandb" or "service": the part of `stage:` that replaces it
+    name  the name of the downloaded object, if the call contains it; else ""
+    host  "host:port" of its location, if that is known; else ""
+    sure  False if a value that is not known here might prevent the download
     """
 
     what: str
@@ -41,7 +41,7 @@ class Download(NamedTuple):
 
 
 class CallsOf:
-    """What is found out once about all calls of a program."""
+    """Facts about all calls of a program, which are computed once."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -49,7 +49,7 @@ class CallsOf:
 
     @cached_property
     def written(self) -> set[str]:
-        """The paths that the script writes to, as far as they are written out."""
+        """The paths that the script writes to, if they are literals."""
         program = self.program
         nodes = [part for each in program.flow.calls(*_WRITERS) for part in each.args[:2]]
         nodes += [each.value for made in program.index.calls for each in made.keywords if each.arg in _TARGETS]
@@ -58,8 +58,8 @@ class CallsOf:
 
 
 class DownloadCall:
-    """A call of a script. `name`: the full name of what is called, however it was imported; "?.x" of a method of
-    something that is no module."""
+    """A call in a script. `name` is the full name of the called function, independent of how it was imported; "?.x" for
+    a method of an object that is no module."""
 
     def __init__(self, calls: CallsOf, node: ast.Call) -> None:
         self.calls, self.program, self.node = calls, calls.program, node
@@ -67,11 +67,11 @@ class DownloadCall:
         self.last = self.program.index.last_name(node.func)
 
     def is_in_package(self, *packages: str) -> bool:
-        """Return whether what is called was imported from one of these."""
+        """Return whether the called function was imported from one of these packages."""
         return self.name.partition(".")[0] in packages
 
     def is_own(self) -> bool:
-        """Return whether the script has what is called itself: its body is read, too."""
+        """Return whether the script itself defines the called function. Its body is analysed, too."""
         index = self.program.index
         if self.last in index.functions:
             return True
@@ -84,27 +84,29 @@ class DownloadCall:
         return any(base not in classes and base not in ("object", "ABC") for base in bases)
 
     def has(self, name: str) -> bool:
-        """Return whether a keyword is given."""
+        """Return whether the call has this keyword argument."""
         return argument(self.node, name) is not None
 
     def value(self, name: str, place: int | None = None) -> object:
-        """Return the one value that an argument has; None where it has none, or where that is not known."""
+        """Return the only value that an argument can have; None if there is no such argument, or if its value is not
+        known."""
         node = argument(self.node, name, place)
         found = None if node is None else constants(self.program, node)
         return found[0] if found and len(found) == 1 else None
 
     def first(self, *names: str) -> ast.expr | None:
-        """Return the first argument, or the one of these keywords that is given."""
+        """Return the first argument, or the one that is passed by one of these keywords; None if there is none."""
         found = [argument(self.node, name, 0) for name in names or ("",)]
         return next((node for node in found if node is not None), None)
 
     def text_of(self, node: ast.expr | None) -> str:
-        """Return the one text that an expression is; "" where that is not known."""
+        """Return the only text that an expression can be; "" if that is not known."""
         found = constants(self.program, node) if node is not None else None
         return found[0] if found and len(found) == 1 and isinstance(found[0], str) else ""
 
     def may_be_path(self, node: ast.expr) -> bool:
-        """Return whether a value that is not known has a path's look, or is several values of which one has."""
+        """Return whether an expression of unknown value may be a path, because it looks like one, or because one of its
+        possible values is one."""
         if isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call | ast.Subscript) or has_stars(self.node):
             return True
         origins = self.program.flow.origins(node) or []
@@ -114,8 +116,8 @@ class DownloadCall:
         return any(re.search(_PATH_WORDS, word) for word in words_behind(self.program.flow, node))
 
     def is_local(self, name: str) -> bool:
-        """Return whether a text is a path rather than a name of the hub's: by its look, since there is such a file, or
-        since the script itself writes there."""
+        """Return whether a text is a path and not a name on the hub: because it looks like a path, because such a file
+        exists, or because the script itself writes there."""
         if name.startswith((".", "/", "~", "file:")) or "\\" in name:
             return True
         request, command = self.program.request, self.program.command

@@ -1,4 +1,4 @@
-"""Models and data sets of the hubs of Hugging Face and of torch."""
+"""Downloads of models and data sets from the hubs of Hugging Face and torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _NAMES = ("pretrained_model_name_or_path", "repo_id", "path", "model_id")
 
 
 def hub_download(call: DownloadCall) -> Download | None:
-    """What is fetched from the hub of Hugging Face, unless its name is that of a local path."""
+    """Return the download of a call from the hub of Hugging Face; None if it downloads nothing, or if its name is a
+    local path."""
     if call.is_own() or call.value("local_files_only") is True:
         return None
     if call.last == "from_pretrained" and isinstance(call.node.func, ast.Attribute):
@@ -47,7 +48,8 @@ def _data_set(call: DownloadCall) -> Download | None:
 
 
 def _pipeline(call: DownloadCall) -> Download | None:
-    """Return a pipeline without a model takes the task's usual one from the hub; an object is a model that is there."""
+    """Return the download of a pipeline. Without a model, it loads the task's default model from the hub. A model that
+    is an object is already loaded."""
     node = argument(call.node, "model", 1)
     if node is not None:
         return _of_hub(call, node, "") if call.text_of(node) else None
@@ -55,7 +57,8 @@ def _pipeline(call: DownloadCall) -> Download | None:
 
 
 def torch_hub_download(call: DownloadCall) -> Download | None:
-    """Repositories, checkpoints and weights that torch keeps in TORCH_HOME."""
+    """Return the download of a repository, checkpoint or weights that torch stores in TORCH_HOME; None if the call is
+    none."""
     if call.name in ("torch.hub.load", "torch.hub.list", "torch.hub.help"):
         return _repository(call)
     if call.last in ("load_state_dict_from_url", "download_url_to_file") and not call.is_own():

@@ -1,4 +1,4 @@
-"""The downloads of a script, and of the commands around it."""
+"""The downloads of a script, and of the commands that start it or prepare for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_SCRIPTS = 20
 
 
 def downloads_of(program: Program) -> Iterator[tuple[ast.Call, Download]]:
-    """Yield the calls that download, in their order, of those that some rank executes."""
+    """Yield the calls that download and that some rank executes, in their order."""
     decisions, calls = Decisions(program), CallsOf(program)
     for node in program.index.calls:
         found = _download(DownloadCall(calls, node))
@@ -41,14 +41,14 @@ def _download(call: DownloadCall) -> Download | None:
 
 
 def downloads_in_text(text: str) -> Iterator[Download]:
-    """What the commands of a shell's text download, each once."""
+    """Yield the downloads of the commands in a shell text, each once."""
     commands = [command for command in shell_commands(text) if not command.doubtful]
     found = dict.fromkeys(each for each in map(command_download, commands) if each is not None)
     yield from found
 
 
 def scripts_in_text(text: str) -> list[ScriptCommand]:
-    """Return the scripts and modules that the commands of a shell's text may start."""
+    """Return the scripts and modules that the commands in a shell text may start, 20 at most."""
     found = [script for command in shell_commands(text) for script in _scripts(command)]
     return found[:_MOST_SCRIPTS]
 

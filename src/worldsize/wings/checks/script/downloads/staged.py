@@ -1,4 +1,5 @@
-"""What a job brings to its nodes before they need it, by its key `stage`; and what its variables keep offline."""
+"""The files that a job copies to its nodes in advance, by its key `stage`, and the downloads that its variables
+prevent."""
 
 from __future__ import annotations
 
@@ -14,28 +15,30 @@ OFFLINE_VARIABLES = {
     "huggingface": ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT"),
     "wandb": ("WANDB_MODE", "WANDB_BASE_URL", "WANDB_DISABLED"),
 }
-"""By kinds of downloads, the variables after which the internet is not asked."""
+"""The variables that prevent downloads from the internet, by kind of download."""
 
 PLACE_VARIABLES = {
     "huggingface": ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "HF_DATASETS_CACHE"),
     "torch_hub": ("TORCH_HOME",),
     "pip": ("PIP_NO_INDEX", "UV_OFFLINE", "UV_NO_INDEX", "PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"),
 }
-"""By kinds, the variables that name a place where it may be, such as a cache or a server of the site's own."""
+"""The variables that name a place where an object may be, such as a cache or a server of the site, by kind of
+download."""
 
 
 def is_kept_offline(download: Download, variables: Collection[str]) -> bool:
-    """Return whether one of these variables makes the download none."""
+    """Return whether one of these variables prevents the download."""
     return any(name in variables for name in OFFLINE_VARIABLES.get(download.kind, ()))
 
 
 def may_lie_elsewhere(download: Download, variables: Collection[str]) -> bool:
-    """Return whether one of these variables names a place where it may be had without the internet."""
+    """Return whether one of these variables names a place where the object may be available without the internet."""
     return any(name in variables for name in PLACE_VARIABLES.get(download.kind, ()))
 
 
 def is_staged(download: Download, stage: Mapping[str, Any]) -> bool:
-    """Return whether the job stages it; of what has no name that is known, whether it stages anything of the kind."""
+    """Return whether the job stages the downloaded object. If its name is not known, return whether the job stages any
+    object of this kind."""
     if download.kind == "pip":
         return bool(stage.get("pip") or stage.get("uv"))
     if download.kind == "huggingface":

@@ -1,4 +1,5 @@
-"""What libraries fetch from the web: data sets, files by their address; and services that they report to."""
+"""Downloads of libraries from the web: data sets, files by their URL, and connections to services that they report
+to."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _SETS = {
     "CIFAR10": "www.cs.toronto.edu:443",
     "CIFAR100": "www.cs.toronto.edu:443",
 }
-"""The hosts of torchvision's data sets of which `download` is the fifth argument."""
+"""The hosts of torchvision's data sets, for those whose fifth argument is `download`."""
 
 _BY_ADDRESS = {
     "urllib.request.urlretrieve": "url", "urllib.request.urlopen": "url", "requests.get": "url",
@@ -26,7 +27,7 @@ _BY_ADDRESS = {
     "torchvision.datasets.utils.download_url": "url", "torchvision.datasets.utils.download_and_extract_archive": "url",
     "tensorflow.keras.utils.get_file": "origin", "keras.utils.get_file": "origin",
 }  # fmt: skip
-"""Functions that fetch what an argument names: its keyword; "" where it is the second argument."""
+"""Functions that fetch the URL in an argument, with the keyword of that argument; "" if it is the second argument."""
 
 _BY_NAME = frozenset((
     "nltk.download", "spacy.cli.download", "tensorflow_datasets.load", "kagglehub.dataset_download",
@@ -39,7 +40,8 @@ _SYSTEM = ("system", "popen", "run", "call", "check_call", "check_output", "Pope
 
 
 def web_download(call: DownloadCall) -> Download | None:
-    """Return a file by its address, a data set by its name, or a service."""
+    """Return the download of a file by its URL, of a data set by its name, or of a service; None if the call is
+    none."""
     if call.name in _BY_ADDRESS:
         return _by_address(call, _BY_ADDRESS[call.name])
     if call.name in _BY_NAME:
@@ -74,29 +76,29 @@ def _by_address(call: DownloadCall, keyword: str) -> Download | None:
 
 
 def _by_begun_address(call: DownloadCall, node: ast.JoinedStr) -> Download | None:
-    """Of an address of which the beginning is written out, up to its path."""
+    """Return the download of a URL whose literal beginning contains the host; None if it does not."""
     begin = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else ""
     host = host_of(begin) if isinstance(begin, str) and begin.count("/") > 2 else ""
     return Download(f"{call.name}(…)", "data", "", host) if host else None
 
 
 def host_of(url: str) -> str:
-    """ "host:port" of an address in the internet, where its host has a whole name; else ""."""
+    """Return "host:port" of a URL in the internet whose host has a full name; else ""."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS[parts.scheme]
-    except (ValueError, KeyError):  # no address, or one of another kind
+    except (ValueError, KeyError):  # not a URL, or one with another scheme
         return ""
     return f"{parts.hostname}:{port}" if parts.hostname and "." in parts.hostname and is_far(url) else ""
 
 
 def is_far(url: str) -> bool:
-    """Return whether an address is in the internet, and no file and nothing that the nodes may have among themselves:
-    this machine, private addresses, names without a dot that have a port or no encryption."""
+    """Return whether a URL is in the internet. It is not if it is a file, this machine, a private address, or a name
+    without a dot that has a port or no encryption: the nodes may have those among themselves."""
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port
-    except ValueError:  # see above
+    except ValueError:  # not a URL
         return False
     if parts.scheme not in _PORTS or not name or name == "localhost" or name.startswith(_NEAR):
         return False
@@ -104,7 +106,7 @@ def is_far(url: str) -> bool:
 
 
 def data_set_download(call: DownloadCall) -> Download | None:
-    """`download=True` of a data set's class."""
+    """Return the download of a data set class that is called with `download=True`; None otherwise."""
     if call.is_own():
         return None
     host = _SETS.get(call.last, "") if call.name.startswith("torchvision.datasets.") else ""
@@ -114,7 +116,8 @@ def data_set_download(call: DownloadCall) -> Download | None:
 
 
 def shell_download(call: DownloadCall) -> Download | None:
-    """Return a command that the script gives to a shell or starts by its words."""
+    """Return the download of a command that the script passes to a shell or starts by its words; None if there is
+    none."""
     if not (call.is_in_package("os", "subprocess") and call.last in _SYSTEM):
         return None
     for command in _commands(call.node.args[:1]):
@@ -134,7 +137,7 @@ def _commands(values: Iterable[ast.expr]) -> Iterator[ShellCommand]:
 
 
 def _word(node: ast.expr) -> str:
-    """Return a text, with "…" for what is not written out."""
+    """Return the text of an expression, with "…" in place of the parts that are not literals."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_word(part) for part in node.values)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"

@@ -1,4 +1,4 @@
-"""What the script's own options (argparse, click) have for values with the words of a command."""
+"""The values of the script's own options (argparse, click) for the words of a command."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _DEFINES = ("add_argument", "option")
 NAMESPACES = (
     "args", "arg", "opt", "opts", "options", "arguments", "cfg", "config", "conf", "FLAGS", "hparams", "params",
 )  # fmt: skip
-"""Names under which scripts keep their options."""
+"""Names of the variables in which scripts store their options."""
 
 _NUMBER = r"-?\d{1,18}$"
 
 
 class Arguments:
-    """The options that calls of `add_argument` define, by the name of the attribute that they become."""
+    """The options that calls of `add_argument` define, by the name of the attribute that they set."""
 
     def __init__(self, index: Index, words: tuple[str, ...]) -> None:
         self.words = words
@@ -28,8 +28,8 @@ class Arguments:
                 self.names.setdefault(name, []).append(call)
 
     def value(self, name: str) -> ast.expr | None:
-        """Return the expression that an option's value comes from: its default, or the constant that the command says.
-        None where that is not known."""
+        """Return the expression that an option's value comes from: its default, or the constant in the command. None if
+        that is not known."""
         calls = self.names.get(name, [])
         if len(calls) != 1:
             return None
@@ -46,7 +46,7 @@ class Arguments:
         return argument(calls[0], "default")
 
     def _value_in_command(self, flags: list[str]) -> str | None:
-        """What the command says: None where it says nothing, "" where that is not plain."""
+        """Return the value in the command: None if the option is not there, "" if its value is not certain."""
         found = None
         for number, word in enumerate(self.words):
             option, equals, value = word.partition("=")
@@ -59,7 +59,7 @@ class Arguments:
 
 
 def _may_shorten(word: str, flag: str) -> bool:
-    """Return whether a word may be `-j4` of `-j`, or `--work` of `--workers`."""
+    """Return whether a word may be an abbreviation of the flag: `-j4` of `-j`, or `--work` of `--workers`."""
     if flag.startswith("--"):
         return word.startswith("--") and len(word) > 2 and flag.startswith(word.partition("=")[0])
     return word.startswith(flag) and not word.startswith("--")

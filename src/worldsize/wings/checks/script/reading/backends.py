@@ -1,4 +1,4 @@
-"""Which back end a script's process group is to have."""
+"""The backend of a script's process group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BACKENDS = ("nccl", "gloo", "mpi")
 
 
 def backend_of(program: Program) -> str | None:
-    """Return the one back end that all calls of init_process_group name; None where they name none, or it depends."""
+    """Return the backend that all calls of init_process_group name; None if they name none, or if it is not certain."""
     found: set[str | None] = set()
     for call in program.flow.calls("init_process_group"):
         node = argument(call, "backend", 0)

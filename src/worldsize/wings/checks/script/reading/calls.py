@@ -1,4 +1,4 @@
-"""What is read off single nodes of a tree."""
+"""Functions that read single nodes of a syntax tree."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import ast
 
 
 def is_starred(node: ast.expr) -> bool:
-    """Return whether this is `*values`."""
+    """Return whether the node is `*values`."""
     return isinstance(node, ast.Starred)
 
 
 def is_main_guard(node: ast.If) -> bool:
-    """Return whether this is `if __name__ == "__main__"`."""
+    """Return whether the node is `if __name__ == "__main__"`."""
     test = node.test
     sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
     return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
 
 
 def argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
-    """Return an argument by its name or its place; None where it is not given."""
+    """Return an argument by its name or its position; None if it is not passed."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -28,12 +28,12 @@ def argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | 
 
 
 def has_stars(call: ast.Call) -> bool:
-    """Return whether a call has arguments that are not written out: `*args`, `**options`."""
+    """Return whether a call has arguments that are not listed one by one: `*args`, `**options`."""
     return any(map(is_starred, call.args)) or any(keyword.arg is None for keyword in call.keywords)
 
 
 def literal(node: ast.AST | None) -> object:
-    """Return the value of a constant, of a negative number, too; None for everything else."""
+    """Return the value of a constant, or of a negative number; None for every other node."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = node.operand.value
         return -value if isinstance(value, int | float) else None
@@ -41,12 +41,12 @@ def literal(node: ast.AST | None) -> object:
 
 
 def integer(node: ast.AST | None) -> int | None:
-    """Return a whole number that is written out; None for everything else, True and False, too."""
+    """Return the value of an integer literal; None for every other node, including True and False."""
     value = literal(node)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def text(node: ast.AST | None) -> str | None:
-    """Return a text that is written out."""
+    """Return the value of a string literal; None for every other node."""
     value = literal(node)
     return value if isinstance(value, str) else None

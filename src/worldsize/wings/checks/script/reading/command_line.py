@@ -1,4 +1,5 @@
-"""Which script a rank's command starts, by which program, and with which words."""
+"""Parser for the command of a rank: the script that it starts, the program that starts it, and the script's
+arguments."""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ _MOST_WORDS = 4000
 class ScriptCommand(NamedTuple):
     """A script and how it is started.
 
-    script    its path, as the command says it; "" where `module` is given
-    module    of `python -m`; "" where there is a script
-    words     what follows it
+    script    its path, as in the command; "" if `module` is set
+    module    the module of `python -m`; "" if there is a script
+    words     the arguments after it
     starter   "python", "torchrun", "accelerate" or "deepspeed"
-    options   of the starter: the last value of each, without its dashes, `_` for `-`
-    directory where the command changed to before, relative to the code's directory
+    options   the options of the starter: the last value of each, without its dashes, `_` for `-`
+    directory the directory that the command changes to first, relative to the code's directory
     """
 
     script: str
@@ -45,8 +46,7 @@ class ScriptCommand(NamedTuple):
 
 
 def script_command(argv: Sequence[str]) -> ScriptCommand | None:
-    """Return the one script that a command starts; None where it starts none, or several, or where that is not
-    certain."""
+    """Return the only script that a command starts; None if it starts none or several, or if that is not certain."""
     words = list(argv)
     if not words or len(words) > _MOST_WORDS or not all(isinstance(word, str) for word in words):
         return None
@@ -57,7 +57,7 @@ def script_command(argv: Sequence[str]) -> ScriptCommand | None:
 
 
 def _shell_line(words: Sequence[str]) -> str | None:
-    """Return the line of `bash -c LINE`, None of any other command."""
+    """Return the line of `bash -c LINE`; None for every other command."""
     if os.path.basename(words[0]) not in _SHELLS:
         return None
     for number, word in enumerate(words[1:], 1):
@@ -86,10 +86,10 @@ def _only_command(line: str) -> ScriptCommand | None:
 
 
 def _shell_commands(line: str) -> Iterator[list[str] | None]:
-    """Yield the words of each simple command; None for what is not plain."""
+    """Yield the words of each simple command; None for a part of the line that is not a simple command."""
     try:
         words = _shell_words(line)
-    except ValueError:  # a quote that nothing closes
+    except ValueError:  # an unclosed quote
         yield None
         return
     command: list[str] = []
@@ -121,7 +121,7 @@ def _shell_words(line: str) -> list[str]:
 
 
 def _without_prefix(words: list[str]) -> list[str]:
-    """Return a command without the variables and the words before its program."""
+    """Return a command without the variables and the words in front of its program."""
     while words and (re.match(_ASSIGNMENT, words[0]) or words[0] in ("exec", "env", "time", "command", "nohup")):
         words = words[1:]
     return words
@@ -146,7 +146,7 @@ def _simple_command(words: list[str], directory: str) -> ScriptCommand | None:
 def _script_of(
     words: list[str], starter: str, options: Mapping[str, str], directory: str, module: bool = False
 ) -> ScriptCommand | None:
-    """Return the script that these words begin with."""
+    """Return the script that these words begin with; None if they begin with none."""
     if not words or not re.fullmatch(r"[^$`*?~\x00]+", words[0]):
         return None
     script, name = ("", words[0]) if module else (words[0], "")
@@ -190,7 +190,8 @@ def _torchrun_command(words: list[str], directory: str) -> ScriptCommand | None:
 
 
 def _launcher_command(words: list[str], starter: str, directory: str) -> ScriptCommand | None:
-    """Of launchers whose options are too many to be known here: the script is the first word that ends with .py."""
+    """Return the script that a launcher starts whose options are too many to be known here. The script is the first
+    word that ends with .py."""
     for number, word in enumerate(words):
         if word.endswith(".py") and not word.startswith("-"):
             return _script_of(words[number:], starter, {}, directory)

@@ -1,4 +1,4 @@
-"""What decides whether a statement or an expression is executed, within its function."""
+"""The conditions, within a function, that decide whether a statement or an expression is executed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_BEFORE = 400
 
 
 def deciding_tests(parent: ast.AST, child: ast.AST) -> Iterator[ast.AST]:
-    """What of `parent` decides whether `child`, a part of it, is executed."""
+    """Yield the parts of `parent` that decide whether its part `child` is executed."""
     if isinstance(parent, ast.If | ast.While | ast.IfExp):
         if child is not parent.test and not _is_certain(parent):
             yield parent.test
@@ -64,7 +64,8 @@ def _may_leave(statement: ast.If) -> bool:
 
 
 def _tests_of_exit(statement: ast.If) -> Iterator[ast.AST]:
-    """Yield the test of a statement that may leave; one that may only raise counts where it asks for the rank."""
+    """Yield the test of a statement that may leave. A statement that may only raise counts only if its test is about
+    the rank."""
     parts = list(ast.walk(statement))
     if any(map(_leaves, parts)):
         yield statement.test

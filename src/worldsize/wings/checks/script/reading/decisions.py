@@ -1,5 +1,5 @@
-"""Whether some rank executes a statement: tests about ranks are passed by some, tests of options by their values; all
-others leave it in doubt."""
+"""Decisions whether some rank executes a statement. Some ranks pass a test about ranks, and the options' values decide
+a test about options. All other tests leave the result in doubt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Test = tuple[ast.AST, bool | None]
 
 
 class Decisions:
-    """Of one program; what is found out of a function is kept."""
+    """The decisions about one program. The results for its functions are cached."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -35,8 +35,8 @@ class Decisions:
         self._known: dict[Scope, bool] = {}
 
     def is_executed(self, node: ast.AST, depth: int = 0) -> bool:
-        """Return whether some rank executes a node, without a test that might keep all of them from it; what calls it
-        is followed as far as that is known."""
+        """Return whether some rank certainly executes a node. Return False if a test might keep all ranks from it. The
+        callers of its function are followed as far as they are known."""
         program = self.program
         if program.index.scope_of(node) not in self.reached or depth > _DEEPEST:
             return False
@@ -52,7 +52,7 @@ class Decisions:
         return self._known[scope]
 
     def _passes(self, test: ast.AST, wanted: bool | None) -> bool:
-        """Return whether a test is what it has to be, on some rank."""
+        """Return whether a test has the wanted result on some rank."""
         if wanted is None or not isinstance(test, ast.expr):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -96,8 +96,8 @@ class Decisions:
 
 
 def _functions_by_name(program: Program) -> list[Function]:
-    """Return the functions that something else than their names in the script may call: what decorates them, or what
-    looks for a name of the command or of a text."""
+    """Return the functions that may be called by other means than their names in the script: by a decorator, or by a
+    lookup of a name from the command or from a text."""
     index = program.index
     every = [function for functions in index.functions.values() for function in functions]
     found = [function for function in every if function.decorator_list and function not in index.classes_of]
@@ -108,7 +108,7 @@ def _functions_by_name(program: Program) -> list[Function]:
 
 
 def constants(program: Program, node: ast.expr) -> list[object] | None:
-    """Return the values that an expression may have, where all of them are written out; else None."""
+    """Return the values that an expression may have, if all of them are literals; None otherwise."""
     origins = program.flow.origins(node)
     if not origins or not all(isinstance(origin, ast.Constant) for origin in origins):
         return None
@@ -116,8 +116,8 @@ def constants(program: Program, node: ast.expr) -> list[object] | None:
 
 
 def _tests(program: Program, node: ast.AST) -> Iterator[Test]:
-    """What decides, within its function, whether a node is executed, with what it has to be; None: that is not
-    known."""
+    """Yield the tests that decide, within its function, whether a node is executed, each with the result that it must
+    have. The result is None if it is not known."""
     for parent, child in program.index.ancestors(node):
         yield from _tests_of(program, parent, child)
         for statement in exits_before(parent, child):
@@ -137,7 +137,7 @@ def _tests_of(program: Program, parent: ast.AST, child: ast.AST) -> Iterator[Tes
 
 
 def _forgives(program: Program, parent: ast.AST, child: ast.AST) -> bool:
-    """Return whether the script goes on after a failure of the network in `child`, by what is around it."""
+    """Return whether the script continues after a network failure in `child`, because of the statement around it."""
     if isinstance(parent, ast.Try):
         return child in parent.body and any(map(_is_forgiving, parent.handlers))
     return isinstance(parent, ast.With) and any(_suppresses(program, item.context_expr) for item in parent.items)

@@ -1,4 +1,5 @@
-"""What of a script is executed, whether always, and where a value comes from: names are followed, nothing is run."""
+"""Flow analysis of a script: the code that is executed, whether it is always executed, and the origins of values. Names
+are followed, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _IMPLICIT = (
 
 
 def reached_scopes(index: Index, more: Iterable[Function] = ()) -> set[Scope]:
-    """Modules, `more`, and the functions whose names something that is reached uses. Some that are never called are
-    among them; none that is called by its name is missing."""
+    """Return the modules, `more`, and the functions whose names are used in reached code. Some of them may never be
+    called. No function that is called by its name is missing."""
     reached: set[Scope] = {*(module.tree for module in index.modules), *more}
     waiting: list[Scope] = list(reached)
     seen: set[str] = set()
@@ -41,14 +42,15 @@ def _with_originals(index: Index, names: set[str]) -> set[str]:
 
 
 def _is_implicit(part: ast.stmt) -> bool:
-    """Return whether a method is called without being named."""
+    """Return whether a statement is a method that may be called without being named."""
     if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return part.name.startswith("__") or part.name in _IMPLICIT or bool(part.decorator_list)
 
 
 class Flow:
-    """The index with what follows from it. `arguments`: the options that the script's parsers define."""
+    """The index of a program, with the results of the flow analysis. `arguments` are the options that the script's
+    parsers define."""
 
     def __init__(self, index: Index, words: tuple[str, ...]) -> None:
         self.index = index
@@ -58,7 +60,7 @@ class Flow:
         self.arguments = Arguments(index, words)
 
     def calls(self, *names: str) -> list[ast.Call]:
-        """Return the calls of functions with one of these last names, in what is reached."""
+        """Return the calls, in reached code, of functions with one of these last names."""
         return [call for call in self.index.calls_named(*names) if self.index.scopes[call] in self.reached][:MOST_CALLS]
 
     def is_reached(self, node: ast.AST) -> bool:
@@ -66,8 +68,8 @@ class Flow:
         return self.index.scope_of(node) in self.reached
 
     def conditions(self, node: ast.AST) -> list[ast.AST]:
-        """What decides, within its function, whether a node is executed: tests, and statements that may leave it
-        earlier."""
+        """Return the parts that decide, within its function, whether a node is executed: tests, and statements that may
+        leave the function earlier."""
         found: list[ast.AST] = []
         for parent, child in self.index.ancestors(node):
             found += deciding_tests(parent, child)
@@ -75,7 +77,7 @@ class Flow:
         return found
 
     def is_always(self, node: ast.AST, depth: int = 0) -> bool:
-        """Return whether the script executes a node whatever its options say."""
+        """Return whether the script executes a node with any of its options."""
         if self.conditions(node) or depth > _DEEPEST:
             return False
         scope = self.index.scope_of(node)
@@ -87,7 +89,7 @@ class Flow:
         return self._always[scope]
 
     def references(self, function: Function) -> list[ast.expr]:
-        """Where a function is named outside itself; none where several functions have its name."""
+        """Return the places where a function is named outside itself; none if several functions have its name."""
         if len(self.index.functions[function.name]) != 1:
             return []
         names = [function.name, *(name for name, real in self.index.originals.items() if function.name in real)]
@@ -95,7 +97,7 @@ class Flow:
         return [place for place in found if self.index.scope_of(place) in self.reached - {function}]
 
     def origins(self, node: ast.expr, depth: int = 0) -> list[ast.expr] | None:
-        """Return the expressions that a value may come from; None where some of them are not known."""
+        """Return the expressions that a value may come from; None if some of them are not known."""
         self._steps = self._steps + 1 if depth else 0
         if depth > _DEEPEST or self._steps > _MOST_STEPS:
             return None
@@ -123,7 +125,7 @@ class Flow:
         return []
 
     def _module_bindings(self, dotted: str) -> list[Binding]:
-        """What a name of another module of the script is bound to there."""
+        """Return the bindings of a name in another module of the script."""
         module, _, name = dotted.lstrip(".").rpartition(".")
         trees = [each.tree for each in self.index.modules if each.name == module or each.name.endswith("." + module)]
         return [value for tree in trees for value in self.index.bindings.get((tree, name), ())]
@@ -148,7 +150,7 @@ class Flow:
         return self.origins(binding, depth + 1)
 
     def caller_values(self, parameter: Parameter) -> list[ast.expr] | None:
-        """What the callers give for a parameter; None where that is not known of some of them."""
+        """Return the values that the callers pass for a parameter; None if some of them are not known."""
         places = self.references(parameter.function)
         values: list[ast.expr] = []
         for place in places:

@@ -1,4 +1,4 @@
-"""What stands in the modules of a script: calls, names and what they are bound to, found in one pass over each tree."""
+"""Index of the modules of a script: calls, names and their bindings, found in one pass over each tree."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _SKIPPED = frozenset(("ctx", "op", "ops", "type_comment", "type_ignores", "type_
 
 
 class Parameter(NamedTuple):
-    """A name that is a parameter of a function: its value comes from the callers."""
+    """A name that is a parameter of a function. Its value comes from the callers."""
 
     function: Function
     name: str
 
 
 class Unknown(NamedTuple):
-    """What a name gets from an expression in a way that is not followed: an element of it, or a context's value."""
+    """The value that a name gets from an expression in a way that is not followed: as an element of it, or as the value
+    of a context manager."""
 
     of: ast.expr
 
@@ -32,12 +33,12 @@ Binding = ast.expr | Parameter | Unknown
 
 
 class Index:
-    """Where things stand, of all modules.
+    """The positions of calls, names and bindings in all modules.
 
-    parents     of each node, its parent; `scopes`: of each call and each name, the function or module it is in
-    bindings    of each scope and name, what it is bound to; `named`: the same of names and attributes in all scopes
-    references  of a name or an attribute, where its value is used
-    complete    false where it became late on the way
+    parents     the parent of each node; `scopes`: the function or module that contains a call or name
+    bindings    the values bound to each name of a scope; `named`: those bound to names and attributes in all scopes
+    references  the places where the value of a name or an attribute is used
+    complete    False if the time limit was reached before all modules were read
     """
 
     def __init__(self, modules: Iterable[SourceModule], is_late: Callable[[], bool]) -> None:
@@ -98,7 +99,7 @@ class Index:
                             stack.append((item, scope))
 
     def bind(self, target: ast.AST, value: Binding, scope: Scope) -> None:
-        """Note what a name, an attribute, or each name of a tuple gets."""
+        """Record the value that a name, an attribute, or each name of a tuple gets."""
         if isinstance(target, ast.Name):
             self.bindings[scope, target.id].append(value)
             self.named[target.id].append(value)
@@ -119,7 +120,7 @@ class Index:
             self.bind(target, values[number] if values is not None and same else _inside(value), scope)
 
     def _bind_item(self, target: ast.Subscript, value: Binding) -> None:
-        """Items of dictionaries count as attributes: `config["rank"]` may be read as `config.rank`."""
+        """Record the value of a dictionary's item as an attribute: `config["rank"]` may be read as `config.rank`."""
         if isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
             self.attributes[target.slice.value].append(_inside(value))
             self.named[target.slice.value].append(value)
@@ -127,7 +128,7 @@ class Index:
             self.named[target.value.id].append(value)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """Return the function or the module that a node is in."""
+        """Return the function or the module that contains a node."""
         if isinstance(node, ast.Module):
             return node
         while node not in self.scopes:
@@ -137,11 +138,11 @@ class Index:
         return self.scopes[node]
 
     def file_of(self, node: ast.AST) -> str:
-        """Return the path of the file that a node is in."""
+        """Return the path of the file that contains a node."""
         return self.module_of[self.scope_of(node)].path
 
     def ancestors(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """(parent, child) from a node up to its function or module."""
+        """Yield the pairs (parent, child) from a node up to its function or module."""
         while node in self.parents:
             parent = self.parents[node]
             yield parent, node
@@ -150,7 +151,8 @@ class Index:
             node = parent
 
     def alias(self, name: str, scope: Scope) -> str | None:
-        """Return the dotted name that an import in this scope, or in one around it, gave to a name."""
+        """Return the dotted name that an import in this scope, or in an enclosing one, binds to a name; None if there
+        is none."""
         place: Scope | None = scope
         while place is not None:
             if (place, name) in self.aliases:
@@ -159,8 +161,8 @@ class Index:
         return None
 
     def full_name(self, node: ast.AST) -> str:
-        """Return the full name of a function or value: "torch.distributed.get_rank" of `dist.get_rank`; "" of what is
-        no name."""
+        """Return the full name of a function or value: "torch.distributed.get_rank" for `dist.get_rank`, "?.x" for an
+        attribute of an expression without a name, and "" for a node that is not a name."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -171,11 +173,11 @@ class Index:
         return ".".join([head, *reversed(parts)])
 
     def last_name(self, node: ast.AST) -> str:
-        """Return the last part of `dotted`."""
+        """Return the last part of the full name of a node."""
         return self.full_name(node).rpartition(".")[2]
 
     def calls_named(self, *names: str) -> list[ast.Call]:
-        """The calls of functions whose last name is one of these."""
+        """Return the calls of functions whose last name is one of these."""
         if not self._by_name:
             for call in self.calls:
                 self._by_name[self.last_name(call.func)].append(call)

@@ -26,7 +26,8 @@ _ALONE = """
     torchvision tqdm transformers typer typing_extensions ujson visdom wandb yacs yaml
 """
 ALONE = frozenset(_ALONE.split())
-"""Packages that do not distribute a training that is written out in the script. Of all others it is not known."""
+"""Packages that do not distribute a training that is written out in the script. This is not known of any other
+package."""
 
 _BRANDS = {
     "torch.distributed": ("torch.distributed", "torch.nn.parallel.DistributedDataParallel"),
@@ -42,8 +43,8 @@ _BRANDS = {
 
 
 class Program:
-    """ranks_per_node, nodes, world_size: as the processes of the script would count them, those that torchrun starts
-    too."""
+    """A script that was read. `ranks_per_node` and `world_size` are the numbers that the processes of the script would
+    see, including the processes that torchrun starts. `nodes` is 1 if all nodes are virtual."""
 
     def __init__(self, request: ScriptRequest, command: ScriptCommand, sources: Sources, index: Index) -> None:
         self.request, self.command, self.sources, self.index = request, command, sources, index
@@ -55,16 +56,16 @@ class Program:
         self.brands = {name for name, modules in _BRANDS.items() if self.imports(modules)}
 
     def imports(self, names: Iterable[str]) -> bool:
-        """Return whether any of these modules, or a part of one, is imported."""
+        """Return whether the script imports one of these modules, or a part of one."""
         return any(found == name or found.startswith(name + ".") for name in names for found in self.index.imported)
 
     def finding(self, id: str, node: ast.AST, what: str, verdict: str, hint: str) -> ScriptFinding:
-        """Return a finding at a node of one of its trees."""
+        """Return a finding at a node of one of the program's trees."""
         return ScriptFinding(id, self.index.file_of(node), getattr(node, "lineno", 0), what, verdict, hint)
 
     def is_plain_data_parallel(self) -> bool:
-        """Return whether the script shares the work among several ranks itself, by DistributedDataParallel or Horovod,
-        and nothing else in it, as far as it is known here, does."""
+        """Return whether the script itself shares the work among several ranks by DistributedDataParallel or Horovod,
+        and uses no other means that is known here."""
         if self.world_size < 2 or self.sources.foreign - ALONE - {"horovod"}:
             return False
         if self.brands - {"torch.distributed", "horovod"} or not self.flow.calls("backward"):
@@ -73,7 +74,8 @@ class Program:
         return bool(wrapped or (self.brands == {"horovod"} and self.flow.calls("DistributedOptimizer")))
 
     def environment_reads(self) -> list[str | None]:
-        """Return the names of the variables that the script reads; None for one that is not written out."""
+        """Return the names of the environment variables that the script reads; None for a name that is not a
+        literal."""
         found: list[str | None] = []
         for place in (*self.index.references["environ"], *self.index.references["getenv"]):
             found += self._read_names(place)
@@ -94,8 +96,8 @@ class Program:
 
 
 def processes_of_torchrun(command: ScriptCommand) -> int | None:
-    """Return how many processes a torchrun of the command starts on each node; None without one, or where it finds that
-    out itself."""
+    """Return the number of processes that the command's torchrun starts on each node; None if there is no torchrun, or
+    if it determines the number itself."""
     if command.starter != "torchrun":
         return None
     value = command.options.get("nproc_per_node", "1")
@@ -103,10 +105,10 @@ def processes_of_torchrun(command: ScriptCommand) -> int | None:
 
 
 def read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program | None:
-    """Return the script that a command starts; None where there is none that could be read within the bounds."""
+    """Read the script that a command starts; None if there is none that can be read within the bounds."""
     try:
         return _read_program(request, clock)
-    except Exception:  # noqa: BLE001  whatever a source holds, a check goes on without knowing the script
+    except Exception:  # noqa: BLE001  a check continues without the script if its source is strange
         return None
 
 
@@ -127,8 +129,8 @@ def _read_program(request: ScriptRequest, clock: Callable[[], float]) -> Program
 def read_partly(
     request: ScriptRequest, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds
 ) -> Program | None:
-    """Return a script of which some files may be missing, since they cannot be read or are too many: what is not found
-    in it may be there. None where it is not found, or is late."""
+    """Read a script of which some files may be missing, because they cannot be read or are too many. For this reason,
+    code that is not found may still exist. None if the script is not found, or if the time limit is reached."""
     try:
         end = clock() + bounds.seconds
         sources = read_sources(request.code_dir, command, clock, bounds) if os.path.isdir(request.code_dir) else None

@@ -1,4 +1,4 @@
-"""Which expressions are the global rank, the one in the whole run."""
+"""Detection of expressions that are the global rank, the rank in the whole run."""
 
 from __future__ import annotations
 

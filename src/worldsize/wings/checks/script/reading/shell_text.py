@@ -1,4 +1,4 @@
-"""The commands in the text of a shell, such as a job's command or a batch script: those that are plain, one by one."""
+"""Parser for the simple commands in a shell text, such as a job's command or a batch script."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MOST_TEXT, _MOST_COMMANDS, _DEEPEST = 1 << 18, 2000, 3
 class ShellCommand(NamedTuple):
     """A simple command.
 
-    words      from its program on
-    variables  the names that are set for it alone
-    directory  where `cd` led before, as far as that is plain; relative to where the text begins
+    words      the words from its program on
+    variables  the names of the variables that are set only for it
+    directory  the directory after the `cd` commands before it, if known; relative to the initial directory
     doubtful   whether a test that is not about ranks decides if it is executed
     """
 
@@ -37,7 +37,7 @@ class ShellCommand(NamedTuple):
 
 
 def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[ShellCommand]:
-    """Yield the commands of a text in their order, those of `bash -c LINE` in it, too."""
+    """Yield the commands of a text in their order, including those of a `bash -c LINE` in it."""
     reader = _Reader(directory)
     for number, (words, before) in enumerate(_split_commands(_words(text[:_MOST_TEXT]))):
         command = reader.take(words, before) if number < _MOST_COMMANDS else None
@@ -52,12 +52,12 @@ def shell_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[S
 
 
 def variables_set_in(text: str) -> set[str]:
-    """Return the names to which a text assigns, with `export` or without."""
+    """Return the names to which a text assigns a value, with `export` or without."""
     return set(re.findall(r"(?:^|[\s;&|(])([A-Za-z_]\w*)=", text[:_MOST_TEXT]))
 
 
 class _Reader:
-    """What holds where the text has come to: the directory, and the blocks around."""
+    """The state of the parser at the current position of the text: the directory, and the blocks around it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -82,7 +82,7 @@ class _Reader:
         return ShellCommand(tuple(words), tuple(variables), self.directory, guarded or any(self.blocks))
 
     def _without_keywords(self, words: list[str]) -> list[str]:
-        """Note the blocks that begin and end here."""
+        """Record the blocks that begin and end here, and return the words without their keywords."""
         while words:
             if words[0] in _OPENS:
                 if words[0] == "elif" and self.blocks:
@@ -118,7 +118,7 @@ def _asks_rank(words: list[str]) -> bool:
 
 
 def _inner_line(words: tuple[str, ...]) -> str | None:
-    """Return the line of `bash -c LINE`, or of a program that starts that."""
+    """Return the line of `bash -c LINE`, also if another program starts the shell; None if there is none."""
     for number, word in enumerate(words):
         if os.path.basename(word) in _SHELLS:
             for place in range(number + 1, len(words) - 1):
@@ -133,12 +133,12 @@ def _words(text: str) -> list[str]:
     text = _without_heredocs(text).replace("\\\n", " ")
     try:
         return _lex(text)
-    except ValueError:  # a quote that nothing closes, such as an apostrophe behind a `#`
+    except ValueError:  # an unclosed quote, such as an apostrophe after a `#`
         return [word for line in text.splitlines() for word in (*_lex_line(line), "\n")]
 
 
 def _without_heredocs(text: str) -> str:
-    """Return a text without comments that have lines of their own, and without documents that are given to programs."""
+    """Return a text without comment lines and without the contents of here-documents."""
     kept, end = [], ""
     for line in text.splitlines():
         if end:
@@ -153,7 +153,7 @@ def _without_heredocs(text: str) -> str:
 def _lex_line(line: str) -> list[str]:
     try:
         return _lex(line)
-    except ValueError:  # see above: this line tells nothing
+    except ValueError:  # an unclosed quote: skip this line
         return []
 
 
@@ -166,7 +166,7 @@ def _lex(text: str) -> list[str]:
 
 
 def _split_commands(words: list[str]) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each command, and what stands before it: ";", "&&", "||" and their like."""
+    """Yield the words of each command, and the separator in front of it: ";", "&&", "||" and the like."""
     command: list[str] = []
     before, skipped, comment = "", False, False
     for word in [*words, "\n"]:

@@ -1,4 +1,4 @@
-"""A script and the modules of its own code that it imports: read within bounds, and never executed."""
+"""Reader for a script and the modules of its own code that it imports. It reads within bounds, and executes nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from worldsize.wings.checks.script.reading.command_line import ScriptCommand
 MOST_FILES = 60
 MOST_SECONDS = 0.3
 _MOST_LOOKED_FOR = 10_000
-"""Imported names that are looked for among the files."""
+"""The largest number of imported names that are searched for among the files."""
 
 _MOST_ENTRIES = 10_000
 _MOST_SCANNED = 1 << 31
-"""Bytes, a second: Python 3.11 and those before it look for each field of an f-string through all of the string."""
+"""The number of bytes that the parser may scan, which takes about a second. Python 3.11 and earlier search the whole
+string for each field of an f-string."""
 
 
 class Bounds(NamedTuple):
-    """How much is read: files, and this thread's seconds."""
+    """The bounds of reading: the number of files, and the CPU seconds of this thread."""
 
     files: int = MOST_FILES
     seconds: float = MOST_SECONDS
@@ -36,8 +37,8 @@ Import = tuple[str, int, tuple[str, ...]]
 
 
 class SourceModule(NamedTuple):
-    """One file. `path`: relative to the code's directory; `names`: what imports of it begin with, such as
-    "models.net"; `package`: what its relative imports start at."""
+    """A source file. `path` is relative to the code's directory. `name` is the dotted name by which it is imported,
+    such as "models.net". `package` is the package that its relative imports start from."""
 
     path: str
     name: str
@@ -46,8 +47,9 @@ class SourceModule(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What was read. `complete`: nothing was left out, so that what is not in `modules` is not in the code;
-    `foreign`: top-level modules of others, of any import; `modules[0]` is the script."""
+    """The sources that were read. `modules[0]` is the script. `foreign` are the top-level modules from outside the code
+    that are imported anywhere. `complete` means that nothing was left out, so that code which is not in `modules` does
+    not exist."""
 
     modules: tuple[SourceModule, ...]
     foreign: frozenset[str]
@@ -100,7 +102,7 @@ class _Reader:
         return None if source is None else parse_source(source)
 
     def imported_files(self, module: SourceModule) -> Iterator[tuple[str, str, str]]:
-        """Yield the files of this code that a module imports."""
+        """Yield the files of this code that a module imports, each as (path, name, package)."""
         for name, level, names in imports_of(module.tree):
             self.looked_for += 1 + len(names)
             if self.looked_for > _MOST_LOOKED_FOR or self.clock() >= self.end:
@@ -137,8 +139,8 @@ def _holds(folder: str, top: str) -> bool:
 
 
 def _is_namespace(base: str) -> bool:
-    """Return whether a directory without an `__init__.py` has Python files: of a large one, such as a data set, among
-    those that come first."""
+    """Return whether a directory, which has no `__init__.py`, contains Python files. Only the first 10,000 entries of a
+    large directory, such as a data set, are examined."""
     try:
         with os.scandir(base) as entries:
             return any(entry.name.endswith(".py") for entry in islice(entries, _MOST_ENTRIES))
@@ -147,7 +149,7 @@ def _is_namespace(base: str) -> bool:
 
 
 def imports_of(tree: ast.Module) -> Iterator[Import]:
-    """Yield all imports, those inside functions, too: (module, level, names)."""
+    """Yield all imports, including those inside functions, as (module, level, names)."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -161,8 +163,8 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
 
 
 def parse_source(source: bytes) -> ast.Module | None:
-    """Return the tree of a source; None where it is none of this Python's, nested too deeply, or takes very long to
-    parse."""
+    """Parse a source and return its tree; None if it is not valid for this Python, is nested too deeply, or would take
+    very long to parse."""
     if source.count(b"{") * len(source) > _MOST_SCANNED and re.search(rb"[fF][rR]?['\"]", source):
         return None
     try:
@@ -174,11 +176,11 @@ def parse_source(source: bytes) -> ast.Module | None:
 
 
 def read_sources(code_dir: str, command: ScriptCommand, clock: Callable[[], float], bounds: Bounds = _USUAL) -> Sources:
-    """Read a script and what it imports of its own code; beyond the bounds, and where a file cannot be read or parsed,
-    `complete` is false."""
+    """Read a script and the modules of its own code that it imports. `complete` is False if the bounds are reached, or
+    if a file cannot be read or parsed."""
     reader = _Reader(code_dir, command, clock, bounds)
     try:
         reader.read(command)
-    except (OSError, ValueError):  # a name with a NUL, or one too long for the file system
+    except (OSError, ValueError):  # a name with a NUL byte, or one too long for the file system
         reader.complete = False
     return Sources(tuple(reader.modules.values()), frozenset(reader.foreign), reader.complete and bool(reader.modules))

@@ -1,4 +1,5 @@
-"""Which words an expression depends on, by far too many rather than too few: what is silent in doubt asks for them."""
+"""The words that an expression depends on. There are far too many rather than too few, because rules use them to report
+nothing in doubtful cases."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _ENDS = ("parse_args", "parse_known_args", "ArgumentParser", "getLogger", "parse
 
 
 def plain_words(node: ast.AST) -> Iterator[str]:
-    """Yield the names, attributes, keywords and texts of an expression itself."""
+    """Yield the names, attributes, keywords and texts in an expression itself."""
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             yield part.id
@@ -32,18 +33,18 @@ def plain_words(node: ast.AST) -> Iterator[str]:
 
 
 def names_rank(word: str) -> bool:
-    """Return whether a word may be about which rank, process or node this is."""
+    """Return whether a word may identify this rank, process or node."""
     return re.search(_RANK, word) is not None
 
 
 def mentions_rank(words: set[str]) -> bool:
-    """Return whether any of these words may be about which rank, process or node this is."""
+    """Return whether one of these words may identify this rank, process or node."""
     return any(names_rank(word) for word in words)
 
 
 def words_behind(flow: Flow, node: ast.AST) -> set[str]:
-    """Return the words of an expression, and of all that its names are bound to anywhere: assignments in every scope,
-    what callers give, the bodies of the script's own functions that it calls."""
+    """Return the words of an expression, and of everything that its names are bound to anywhere: assignments in every
+    scope, values that callers pass, and the bodies of the script's own functions that it calls."""
     index, found, waiting, steps = flow.index, set[str](), [node], 0
     while waiting and len(found) < _MOST_WORDS and steps < _MOST_STEPS:
         steps += 1

@@ -1,4 +1,4 @@
-"""Addresses and ports that stand in a script instead of those of the run."""
+"""Rule for addresses and ports that a script contains instead of using those of the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _WAIT = "the ranks of the other nodes would wait for their own rank 0"
 
 
 def fixed_addresses(program: Program) -> Iterator[ScriptFinding]:
-    """On several nodes, the loopback address as the one where ranks meet; or a port that is not the run's."""
+    """Yield a finding if a script on several nodes uses the loopback address for the rendezvous, or a port that is not
+    that of the run."""
     if program.nodes < 2:
         return
     loopback = list(_loopback_arguments(program))
@@ -40,7 +41,7 @@ def _is_loopback(program: Program, node: ast.expr | None) -> bool:
 
 
 def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
-    """Addresses that are given to the call by which ranks meet."""
+    """Yield the findings about loopback addresses in the arguments of the rendezvous call."""
     for names, keyword, place in (
         (("init_process_group",), "init_method", 1),
         (("init_distributed",), "init_method", None),
@@ -58,7 +59,7 @@ def _loopback_arguments(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _reads_variables(program: Program) -> bool:
-    """Return whether torch looks for MASTER_ADDR: a process group without an address of its own."""
+    """Return whether torch reads MASTER_ADDR, because the process groups have no address of their own."""
     calls = program.flow.calls(*_USES_VARIABLES)
     return bool(calls) and all(_uses_variables(program, call) for call in calls)
 
@@ -71,7 +72,8 @@ def _uses_variables(program: Program, call: ast.Call) -> bool:
 
 
 def _certain_assignments(program: Program, variable: str) -> list[tuple[ast.Assign, ast.expr]]:
-    """Return the statements `os.environ[variable] = value`, where all of them are always executed."""
+    """Return the statements `os.environ[variable] = value` if all of them are always executed; an empty list
+    otherwise."""
     found = list(_assignments(program, variable))
     return found if all(program.flow.is_always(store) for store, _ in found) else []
 

@@ -1,4 +1,4 @@
-"""Scripts that know nothing of other ranks: each rank would train by itself."""
+"""Rule for scripts that ignore other ranks, so that each rank would train by itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RANK_WORD = r"\$.*(RANK|PROC|TASK|NODE|ID|HOST|LOCAL|COMM)|[`]|\$\("
 
 
 def separate_trainings(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a training without a sign of distribution, where several ranks are asked for."""
+    """Yield a finding for a training that has no sign of distribution, if several ranks are requested."""
     if (
         program.world_size < 2
         or program.request.data_parallel
@@ -70,7 +70,7 @@ def _hint(framework: str) -> str:
 
 
 def _may_be_told_apart(program: Program) -> bool:
-    """Return whether anything might tell the ranks from each other, or is not known here."""
+    """Return whether anything in the script might distinguish the ranks, or is not known here."""
     if program.command.starter not in ("python", "torchrun") or program.request.distribution == "ray":
         return True
     if program.brands or program.sources.foreign - ALONE:
@@ -98,7 +98,7 @@ def _all_words(program: Program) -> Iterator[str]:
 
 
 def _training(program: Program) -> tuple[ast.Call, str] | None:
-    """Return the call that shows that the script trains, and in which framework."""
+    """Return the call which shows that the script trains, and the framework; None if there is none."""
     flow = program.flow
     if program.imports(("torch",)) and flow.calls("step") and _optimizer(program):
         return next(((call, "torch") for call in flow.calls("backward") if isinstance(call.func, ast.Attribute)), None)
@@ -118,7 +118,7 @@ def _optimizer(program: Program) -> bool:
 
 
 def _is_optional(program: Program, call: ast.Call) -> bool:
-    """Return whether an option might choose something else than training."""
+    """Return whether an option might choose something other than training."""
     return any(_is_undecided(program, test) for test in _tests_on_the_way(program, call))
 
 
@@ -137,7 +137,7 @@ def _tests_on_the_way(program: Program, call: ast.AST) -> list[ast.AST]:
 
 
 def _chooses_mode(node: ast.AST) -> bool:
-    """Return whether this is a comparison such as `args.task == "train"`."""
+    """Return whether the node is a comparison such as `args.task == "train"`."""
     if not isinstance(node, ast.Compare):
         return False
     texts = [str(literal(part)) for part in (node.left, *node.comparators) if isinstance(part, ast.Constant)]
@@ -146,7 +146,7 @@ def _chooses_mode(node: ast.AST) -> bool:
 
 
 def _is_undecided(program: Program, test: ast.AST) -> bool:
-    """Return whether a test asks what the script is to do, and the command does not say."""
+    """Return whether a test chooses the mode of the script, and the command does not determine its result."""
     for node in ast.walk(test):
         if _chooses_mode(node):
             return True

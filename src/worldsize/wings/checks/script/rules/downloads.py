@@ -1,4 +1,4 @@
-"""What would be downloaded on nodes that reach no network, and is not staged."""
+"""Rule for downloads on nodes that reach no network, for objects that are not staged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from worldsize.wings.checks.script.request import ScriptFinding, ScriptRequest
 ID = "script.downloads"
 _MOST_SHOWN = 8
 _BOUNDS = Bounds(300, 2.0)
-"""More than for the other rules: what is not read does not make them wrong, and only jobs of offline nodes pay."""
+"""Bounds that are larger than those of the other rules. Files that are not read do not make findings about downloads
+wrong, and only jobs on offline nodes need the time."""
 
 _HINTS = {
     "huggingface": "stage: {huggingface: [%s]}",
@@ -34,7 +35,7 @@ Place = tuple[str, int]
 
 
 def download_findings(request: ScriptRequest, clock: Callable[[], float]) -> list[ScriptFinding]:
-    """Return a finding for each of the first downloads, and one for the rest; none where the nodes are not offline."""
+    """Return a finding for each of the first downloads, and one for all others; none if the nodes are not offline."""
     if not request.offline:
         return []
     known = {*request.environ, *(name for text in request.texts for name in variables_set_in(text))}
@@ -67,7 +68,8 @@ def _downloads(request: ScriptRequest, clock: Callable[[], float], known: set[st
 def _in_script(
     request: ScriptRequest, script: ScriptCommand, known: set[str], clock: Callable[[], float]
 ) -> Iterator[tuple[Place, Download]]:
-    """Yield the downloads by file and line. A script with an absolute path outside the code is a program of its own."""
+    """Yield the downloads of a script with their file and line. A script with an absolute path outside the code is read
+    as a separate program."""
     outside, code = "", os.path.join(os.path.realpath(request.code_dir), "") if request.code_dir else ""
     if os.path.isabs(script.script) and not (code and os.path.realpath(script.script).startswith(code)):
         outside, name = os.path.split(script.script)
@@ -94,12 +96,12 @@ def _hint(download: Download) -> str:
 
 
 def _name_for_people(name: str) -> str:
-    """Return a name for people: of an address without user, password and query, which may be secrets."""
+    """Return a name as text for users. A URL is returned without user, password and query, which may be secrets."""
     if "://" not in name:
         return name
     try:
         parts = urlsplit(name)
-    except ValueError:  # an address that cannot be read
+    except ValueError:  # not a valid URL
         return "…"
     plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     return mask_text(plain) + ("?…" if parts.query else "")

@@ -1,4 +1,4 @@
-"""Scripts that distribute themselves in a way that the job's `distribution` does not serve."""
+"""Rule for scripts that distribute themselves in a way that the job's `distribution` does not support."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENVIRONMENT_HINT = "set num_nodes={nodes} and devices={ranks}, as the job has t
 
 
 def wrong_distributions(program: Program) -> Iterator[ScriptFinding]:
-    """What needs another `distribution` than the job's."""
+    """Yield a finding for each framework that needs another `distribution` than that of the job."""
     if program.world_size < 2 or program.request.data_parallel:
         return
     yield from _horovod(program)
@@ -38,7 +38,8 @@ def _is_started_by_mpi(program: Program) -> bool:
 
 
 def _horovod(program: Program) -> Iterator[ScriptFinding]:
-    """Horovod finds its ranks by its rendezvous server, which `type: horovod` starts, or by MPI."""
+    """Yield a finding if Horovod cannot find its ranks. It finds them through its rendezvous server, which `type:
+    horovod` starts, or through MPI."""
     if program.brands != {"horovod"} or _is_started_by_mpi(program) or _sets(program, "HOROVOD_GLOO_RENDEZVOUS_ADDR"):
         return
     for call in program.flow.calls("init"):
@@ -61,7 +62,7 @@ def _mpi(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _sets(program: Program, name: str) -> bool:
-    """Return whether the script, or the job, has a variable of this name."""
+    """Return whether the job sets a variable of this name, or the script contains the name."""
     return name in program.request.environ or any(node.value == name for node in program.index.strings)
 
 
@@ -82,7 +83,7 @@ def _tensorflow(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
-    """MirroredStrategy is for the GPUs of one process."""
+    """Yield a finding for MirroredStrategy, which uses only the GPUs of one process."""
     for call in program.flow.calls("MirroredStrategy"):
         if program.index.full_name(call.func).startswith("tensorflow.") and program.flow.is_always(call):
             what = f"{program.world_size} separate trainings would run: MirroredStrategy uses one process only"
@@ -92,7 +93,8 @@ def _mirrored_strategy(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _lightning(program: Program) -> Iterator[ScriptFinding]:
-    """Lightning takes the number of nodes and of ranks from its Trainer alone, and one node where that says nothing."""
+    """Yield a finding if Lightning's Trainer contradicts the job. Lightning reads the numbers of nodes and ranks only
+    from its Trainer, and uses one node if the Trainer does not set it."""
     if not {"lightning"} <= program.brands <= {"lightning", "torch.distributed"}:
         return
     if program.command.starter != "python" or not program.flow.calls("fit", "launch"):
@@ -110,7 +112,7 @@ def _is_lightning(program: Program, call: ast.Call) -> bool:
 
 
 def _contradiction(program: Program, call: ast.Call) -> str:
-    """What a Trainer says of nodes and devices that the job does not; "" where it may be the same."""
+    """Return how the nodes and devices of a Trainer differ from those of the job; "" if they may be the same."""
     if has_stars(call) or argument(call, "plugins") is not None:
         return ""
     nodes, ranks = program.request.nodes, program.ranks_per_node
@@ -136,7 +138,7 @@ def _count(program: Program, node: ast.expr | None, absent: int | None) -> int |
 
 
 def _torchrun(program: Program) -> Iterator[ScriptFinding]:
-    """Yield a torchrun of the command that is told of no other nodes."""
+    """Yield a finding for a torchrun in the command that is started for one node only."""
     request, command = program.request, program.command
     if command.starter != "torchrun" or request.nodes < 2 or any(name.startswith("PET_") for name in request.environ):
         return

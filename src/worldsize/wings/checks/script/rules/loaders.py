@@ -1,4 +1,4 @@
-"""Data loaders of scripts that distribute themselves with DistributedDataParallel or Horovod."""
+"""Rules for the data loaders of scripts that distribute themselves with DistributedDataParallel or Horovod."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DATA = r"(?i)data|loader|split|batch|sample|part"
 
 
 def loader_findings(program: Program) -> Iterator[ScriptFinding]:
-    """What is wrong with samplers; and too many workers."""
+    """Yield the findings about samplers and about too many workers."""
     if program.is_plain_data_parallel():
         yield from _both_shuffle(program)
         yield from _without_sampler(program)
@@ -57,7 +57,7 @@ _SAMPLER = "DistributedSampler"
 
 
 def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
-    """Loaders that shuffle all of the data in every rank."""
+    """Yield a finding for a loader that shuffles all of the data in every rank."""
     if _splits_itself(program):
         return
     for call in program.flow.calls("DataLoader"):
@@ -74,7 +74,7 @@ def _without_sampler(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _splits_itself(program: Program) -> bool:
-    """Return whether anything in the script might give each rank a part of the data, or a random order of its own."""
+    """Return whether anything in the script might give each rank a part of the data, or its own random order."""
     index = program.index
     words = (*index.named, *index.references, *index.functions, *index.classes, *index.originals, *index.keywords)
     if any(re.search(_OWN_SPLIT, word) for word in words) or any(
@@ -95,7 +95,7 @@ def _is_data(program: Program, call: ast.Call) -> bool:
 
 
 def _deciding_arguments(call: ast.Call) -> list[ast.AST]:
-    """Return the arguments by which a call may give each rank something else."""
+    """Return the arguments by which a call may give each rank different data."""
     named = [each for each in call.keywords if each.arg not in ("batch_size", "num_workers", "pin_memory_device")]
     return [*call.args, *named]
 
@@ -109,7 +109,7 @@ def _about_rank(node: ast.AST) -> bool:
 
 
 def _is_held_back(program: Program, call: ast.Call) -> bool:
-    """Return whether a loader, or a sampler, is not the one to train with, by the names around it."""
+    """Return whether a loader or sampler is not meant for training, according to the names around it."""
     words = set(plain_words(call))
     for parent, _ in program.index.ancestors(call):
         if isinstance(parent, ast.Assign):
@@ -120,7 +120,8 @@ def _is_held_back(program: Program, call: ast.Call) -> bool:
 
 
 def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:
-    """DistributedSampler orders every epoch alike unless it is told the epoch's number."""
+    """Yield a finding for a DistributedSampler without set_epoch. It uses the same order in every epoch unless it gets
+    the epoch's number."""
     if "set_epoch" in program.index.references or "epoch" in program.index.attributes:
         return
     if any(node.value == "set_epoch" for node in program.index.strings) or not _epochs(program):
@@ -139,7 +140,7 @@ def _without_set_epoch(program: Program) -> Iterator[ScriptFinding]:
 
 
 def _epochs(program: Program) -> bool:
-    """Return whether there is a loop over epochs, more than one."""
+    """Return whether there is a loop over more than one epoch."""
     for name, bindings in program.index.named.items():
         if re.fullmatch(r"(i_?|n_?|cur\w*_)?(epoch|ep)(_?(i|idx|num|number))?", name):
             loops = [each.of for each in bindings if isinstance(each, Unknown)]
@@ -158,7 +159,8 @@ def _is_long_range(program: Program, loop: ast.expr) -> bool:
 
 
 def workers_of(program: Program) -> int | None:
-    """Return the most workers of any DataLoader; None where there is none, or where that is not known of one."""
+    """Return the largest number of workers of any DataLoader; None if there is no DataLoader, or if the number of one
+    is not known."""
     found: list[int] = []
     for call in program.flow.calls("DataLoader"):
         node = argument(call, "num_workers", 5)

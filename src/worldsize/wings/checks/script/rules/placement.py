@@ -1,4 +1,4 @@
-"""Which GPU a rank takes, and how many processes share a node's GPUs."""
+"""Rules for the GPU that a rank uses, and for the number of processes that share a node's GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRINTS = ("print", "info", "debug", "warning", "error", "log", "write")
 
 
 def global_devices(program: Program) -> Iterator[ScriptFinding]:
-    """Yield the global rank as the number of a GPU: each node counts its GPUs from 0."""
+    """Yield a finding if the global rank is used as the number of a GPU. Each node counts its GPUs from 0."""
     gpus = program.request.gpus_per_node
     if program.nodes < 2 or not _may_have_too_few(program):
         return
@@ -41,12 +41,12 @@ def _may_have_too_few(program: Program) -> bool:
 
 
 def _is_chosen(program: Program, node: ast.AST) -> bool:
-    """Return whether the script asks where it is before it takes the GPU."""
+    """Return whether the script checks its rank, node or world before it uses the GPU."""
     return any(re.search(_OTHER_TEST, word) for test in program.flow.conditions(node) for word in plain_words(test))
 
 
 def _chosen_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """(where, number) of each GPU that the script chooses by a number."""
+    """Yield (place, number) for each GPU that the script chooses by a number."""
     flow = program.flow
     for call in flow.calls("set_device", "to", "cuda"):
         if len(call.args) == 1 and isinstance(call.func, ast.Attribute):
@@ -62,7 +62,7 @@ def _chosen_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _named_devices(program: Program) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """Texts such as f"cuda:{rank}"."""
+    """Yield (place, number) for texts such as f"cuda:{rank}"."""
     for constant in program.index.strings[:2000]:
         parent = program.index.parents.get(constant)
         value = str(constant.value)
@@ -84,8 +84,8 @@ def _is_printed(program: Program, node: ast.AST) -> bool:
 
 
 def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
-    """More processes on a node than it has GPUs, for a script that computes on GPUs. NCCL refuses two ranks of one
-    GPU."""
+    """Yield a finding if a node has more processes than GPUs, for a script that computes on GPUs, or if each rank would
+    start further processes. NCCL refuses two ranks on one GPU."""
     yield from _spawning(program)
     started = processes_of_torchrun(program.command)
     ranks, gpus = program.request.ranks_per_node, program.request.gpus_per_node
@@ -96,7 +96,7 @@ def crowded_gpus(program: Program) -> Iterator[ScriptFinding]:
     elif gpus and program.ranks_per_node > gpus and _computes_on_gpus(program):
         verdict = BAD if backend_of(program) == "nccl" else WARNING
         if verdict == WARNING and "device_count" in program.index.references:
-            return  # ranks that share GPUs, on purpose
+            return  # the ranks share GPUs on purpose
         what = f"{program.ranks_per_node} processes on each node for {gpus_text(gpus)}"
         hint = f"ask for {gpus} per node: `process_count_per_instance: {gpus}`"
         if started is not None and started > 1:
@@ -116,7 +116,7 @@ def _says_cuda(call: ast.Call) -> bool:
 
 
 def _meets_others(program: Program, function: ast.expr | None) -> bool:
-    """Return whether a function, or one that it names, makes a process group."""
+    """Return whether a function, or one that it names, creates a process group."""
     waiting, seen = [program.index.last_name(function)] if function is not None else [], set[str]()
     while waiting:
         name = waiting.pop()
@@ -129,7 +129,7 @@ def _meets_others(program: Program, function: ast.expr | None) -> bool:
 
 
 def _spawning(program: Program) -> Iterator[ScriptFinding]:
-    """mp.spawn starts processes of its own, in each rank."""
+    """Yield a finding for mp.spawn, which starts further processes in each rank."""
     ranks = program.request.ranks_per_node
     if ranks < 2 or not program.flow.calls("init_process_group"):
         return

@@ -1,4 +1,4 @@
-"""Checkpoints that every rank writes to the same file."""
+"""Rule for checkpoints that every rank writes to the same file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CALLERS = 5
 
 
 def saves_by_all(program: Program) -> Iterator[ScriptFinding]:
-    """torch.save to one path in all ranks at the same time."""
+    """Yield a finding for a torch.save to one path in all ranks at the same time."""
     if not _is_plain(program):
         return
     for call in program.flow.calls("save"):
@@ -44,7 +44,7 @@ def _is_plain(program: Program) -> bool:
 
 
 def _to_one_file(program: Program, call: ast.Call) -> bool:
-    """Return whether a path ends as those of checkpoints do, and depends on nothing that differs from rank to rank."""
+    """Return whether the path has the suffix of a checkpoint, and depends on nothing that differs between ranks."""
     path = argument(call, "f", 1)
     if path is None or not any(re.search(_FILE, word) for word in _words_of_path(program, path)):
         return False
@@ -57,7 +57,7 @@ def _words_of_path(program: Program, path: ast.expr) -> Iterator[str]:
 
 
 def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
-    """Return whether every way to a node is without a question that might be about the rank."""
+    """Return whether all paths of execution to a node are free of tests that might be about the rank."""
     if depth > _DEEPEST or not _asks_nothing(program, node):
         return False
     scope = program.index.scope_of(node)
@@ -72,7 +72,7 @@ def _by_all(program: Program, node: ast.AST, depth: int) -> bool:
 
 
 def _asks_nothing(program: Program, node: ast.AST) -> bool:
-    """Return whether nothing in its function makes a node one of some ranks alone."""
+    """Return whether nothing within its function restricts a node to some ranks."""
     if any(_may_ask_rank(program, test) for test in program.flow.conditions(node)):
         return False
     return not any(isinstance(parent, ast.With) and _in_context(parent) for parent, _ in program.index.ancestors(node))
@@ -103,7 +103,7 @@ def _may_ask_rank(program: Program, test: ast.AST) -> bool:
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
-    """What a test is made of by `and`, `or` and `not`."""
+    """Yield the operands of a test that `and`, `or` and `not` combine."""
     waiting = [test]
     while waiting:
         part = waiting.pop()
@@ -116,7 +116,7 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _part_asks(program: Program, part: ast.expr) -> bool:
-    """Return whether a part of a test may be about the rank: names are followed to what they are bound to."""
+    """Return whether a part of a test may be about the rank. Names are followed to their bindings."""
     if isinstance(part, ast.Call):
         return True
     if isinstance(part, ast.Compare):
@@ -128,7 +128,7 @@ def _part_asks(program: Program, part: ast.expr) -> bool:
 
 
 def _near_words(program: Program, node: ast.AST) -> Iterator[str]:
-    """Yield the words of an expression, and of what its names are bound to, one step far."""
+    """Yield the words of an expression, and of the direct bindings of its names."""
     for word in plain_words(node):
         yield word
         for binding in program.index.named.get(word, ())[:50]:

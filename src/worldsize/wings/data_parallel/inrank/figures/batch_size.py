@@ -1,4 +1,5 @@
-"""The size of a batch: the whole batch's for Python, and the slice's where torch makes tensors with it."""
+"""The size of a batch: that of the whole batch for Python, and that of the slice where torch creates tensors with
+it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, Callable
 
 
 class BatchSize(int):
-    """A whole number that was computed from the size of a batch; `local`: what it is for this rank's slice."""
+    """An integer that was computed from the size of a batch. `local` is its value for this rank's slice."""
 
     local: int
 
@@ -30,12 +31,12 @@ class BatchSize(int):
 
 
 def made_size(whole: int, local: int) -> int:
-    """Return the number, plain where it is the same for the slice."""
+    """Return the number as a BatchSize; as a plain integer if it is the same for the slice."""
     return int(whole) if whole == local else BatchSize(whole, local)
 
 
 def local_number(number: Any) -> Any:
-    """What a number is for the slice."""
+    """Return the value of a number for the slice. Return any other value unchanged."""
     return number.local if type(number) is BatchSize else number
 
 

@@ -1,4 +1,4 @@
-"""One call of a function of torch by the script."""
+"""A call of a torch function by the script."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .parts import COMPUTED, Frozen, Part, PartTable, mapped, tensors_in
 
 
 class Call:
-    """`name`: the function's, without what marks variants; `in_place`: it changes its first argument. `parts`: of the
-    tensors that are known, in the order of the arguments."""
+    """A call of a function. `name` is the function's name without the marks of variants. `in_place` means that it
+    changes its first argument. `parts` are those of the known tensors, in the order of the arguments."""
 
     __slots__ = ("args", "function", "in_place", "kwargs", "name", "parts", "table", "tensors")
 
@@ -28,13 +28,13 @@ class Call:
         self.parts: list[Part] = [part for each in self.tensors for part in (table.get(each),) if part is not None]
 
     def run_own(self) -> Any:
-        """Return the function's result for this rank's slice."""
+        """Call the function with this rank's slice and return its result."""
         if self.name in ARITHMETIC or not _has_size((self.args, self.kwargs)):
             return self.function(*self.args, **self.kwargs)
         return self.function(*mapped(self.args, local_number), **mapped(self.kwargs, local_number))
 
     def changed(self, change: Callable[[Any], Any]) -> Call:
-        """Return the call with other arguments."""
+        """Return the call with each argument replaced by the result of `change`."""
         args, kwargs = mapped(self.args, change), mapped(self.kwargs, change)
         return Call(self.table, self.name, self.in_place, self.function, args, kwargs)
 
@@ -44,7 +44,7 @@ class Call:
 
     @property
     def has_gradient(self) -> bool:
-        """Whether autograd will record the call."""
+        """True if autograd will record the call."""
         return torch.is_grad_enabled() and any(each.requires_grad for each in self.tensors)
 
     @property
@@ -52,8 +52,8 @@ class Call:
         return max((part.depth for part in self.parts), default=0)
 
     def recipe(self) -> Part:
-        """Return the part of the call's result, which is computed of the whole batch's arguments when it is asked
-        for."""
+        """Return a COMPUTED part for the result of the call. The whole batch's result is computed from the whole
+        batch's arguments when it is requested."""
         args, kwargs = mapped(self.args, self._frozen), mapped(self.kwargs, self._frozen)
         return Part(COMPUTED, recipe=(self.function, args, kwargs), depth=self.depth + 1)
 

@@ -1,5 +1,5 @@
-"""Slices that a function of the script's own has put together (`collate_fn`): which dimension holds the samples, and
-which are padded to the slice's longest sample."""
+"""Slices that the script's own function (`collate_fn`) has put together. This module finds the dimension of the
+samples, and the dimensions that are padded to the slice's longest sample."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CollatedSlices:
         self._dims: dict[tuple[int, int], int] = {}
 
     def note(self, tensors: list[Any], local: int, maker: int, likely: int | None = None) -> None:
-        """Note the tensors of a slice that `maker` has made; all ranks must call this. `likely`: the dimension of the
-        samples, if several may be."""
+        """Record the parts of the tensors of a slice that `maker` has made. All ranks must call this. `likely` is the
+        dimension of the samples, if several are possible."""
         mine = [[tensor.dim(), *tensor.shape, *[-1] * _DIMS][: _DIMS + 1] for tensor in tensors]
         counts = self._exchange.gather_numbers([float(len(mine))])
         if any(count != counts[0] for count in counts):

@@ -1,7 +1,7 @@
-"""Cuts arguments of the whole batch's size where the other arguments of a call are of the slice.
+"""Cutter for arguments of the whole batch's size in calls whose other arguments belong to the slice.
 
-A script has such tensors when it computes with numbers that it took out of a batch, or when it writes the batch's size
-as a number.
+A script has such tensors if it computes with numbers that it took out of a batch, or if it writes the batch's size as a
+number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .parts import ROWS, Part, PartTable
 from .row_layout import own_rows
 
 _LABELLED = frozenset(("cross_entropy", "nll_loss", "multi_margin_loss", "_pack_padded_sequence"))
-"""Functions of rows of numbers and one number for each row."""
+"""Functions that combine rows of numbers with one number for each row."""
 
 
 class Cutter:
@@ -26,8 +26,9 @@ class Cutter:
         self._table = table
 
     def cut_arguments(self, call: Call) -> Call:
-        """Return the call in which tensors that have as many rows as the whole batch, and fit tensors of the slice in
-        all other dimensions, are replaced by this rank's rows of them."""
+        """Return the call with some tensors replaced by this rank's rows of them: those that have as many rows as the
+        whole batch, and whose other dimensions all fit a tensor of the slice, or that are the one number for each row
+        of a function in `_LABELLED`."""
         batch = self._training.asked
         if not batch.sliced or len(call.parts) == len(call.tensors):
             return call
@@ -42,14 +43,14 @@ class Cutter:
         return call.changed(cut) if beside else call
 
     def cut(self, whole: Any) -> Any:
-        """This rank's rows of a tensor with as many as the present batch has."""
+        """Return this rank's rows of a tensor with as many rows as the current batch."""
         part = Part(ROWS, 0, ((self._training.asked.local, True),))
         return self._table.put(own_rows(whole, part, self._training.rank, self._training.size), part)
 
     def note_slices(self, call: Call) -> bool:
-        """Note as rows of the slice the tensors that are not followed, have as many rows as the slice, and fit tensors
-        of the slice in all other dimensions: code that is not followed made them of a slice. Return whether there are
-        any."""
+        """Record tensors that are not followed as rows of the slice, if they have as many rows as the slice, and if
+        their other dimensions all fit a tensor of the slice. Code that is not followed made them from a slice. Return
+        whether there are any."""
         batch = self._training.asked
         if not batch.sliced or batch.local == 1:
             return False
@@ -61,8 +62,8 @@ class Cutter:
         return bool(found)
 
     def with_own_sizes(self, call: Call, rows: Any, part: Part) -> Call:
-        """Return a call for a view in which the batch's size is written as a constant, with the slice's in its
-        place."""
+        """Return the call of a view with a constant that is the whole batch's size replaced by the size of the
+        slice."""
         whole, own = part.whole_length(self._training.size), int(rows.shape[part.dim])
         given = call.args[1:2]
         sizes = list(given[0]) if given and isinstance(given[0], (list, tuple)) else list(call.args[1:])
@@ -72,7 +73,7 @@ class Cutter:
         return Call(self._table, call.name, call.in_place, call.function, changed, call.kwargs)
 
     def _is_free(self, value: Any) -> bool:
-        """Return whether it is a tensor of which nothing is known, and that is no weight."""
+        """Return whether a value is a tensor of which nothing is known, and which is not a weight."""
         is_tensor = isinstance(value, torch.Tensor) and value not in self._table
         return is_tensor and not value.requires_grad and value.dim() > 0
 
@@ -82,7 +83,7 @@ class Cutter:
 
 
 def _stand_together(tensor: Any, rows: Any) -> bool:
-    """Return whether a tensor goes row by row with rows of the slice: all dimensions but the first fit."""
+    """Return whether a tensor matches rows of the slice row by row: all dimensions except the first fit."""
     if rows.dim() != tensor.dim():
         return False
     return all(one in (other, 1) or other == 1 for one, other in zip(tensor.shape[1:], rows.shape[1:]))

@@ -1,4 +1,4 @@
-"""Which of the numbers that a script draws belong to the slice's samples."""
+"""Detection of the random numbers that belong to the slice's samples, among those that a script draws."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class DrawnRows:
         self._follower = follower
 
     def are_known(self) -> bool:
-        """Return whether the script has anything of a slice."""
+        """Return whether the script has any tensor of a slice."""
         return len(self._follower.table) > 0
 
     def draw(self, shape: Sequence[int], draw: Callable[[tuple[int, ...]], Any], tensor: Any = None) -> Any:
-        """What `draw` makes of a shape, which may be that of `tensor`: this rank's rows, where it is a slice's, of what
-        it makes for the whole batch."""
+        """Call `draw` with a shape, which may be that of `tensor`, and return the result. If the shape is that of a
+        slice, draw for the whole batch and return this rank's rows."""
         own = tuple(map(local_number, shape))
-        if tensor is None and sum(type(size) is BatchSize for size in shape) > 1:  # such as of all pairs of samples
+        if tensor is None and sum(type(size) is BatchSize for size in shape) > 1:  # for example all pairs of samples
             return draw(tuple(map(int, shape)))
         part = self._part_of(shape, tensor)
         if part is None:
@@ -45,8 +45,9 @@ class DrawnRows:
         return self._follower.table.put(made, part) if isinstance(made, torch.Tensor) else made
 
     def draw_by(self, tensor: Any, draw: Callable[[Any], Any]) -> Any:
-        """What `draw` makes of a tensor that has numbers for each sample. Inside models, where the other ranks are not
-        asked for theirs, others stand in their places, so that as many numbers are drawn."""
+        """Call `draw` with a tensor that contains numbers for each sample, and return the result. Inside models, the
+        other ranks are not asked for their numbers. Placeholders take their positions, so that the same count of random
+        numbers is drawn."""
         part = None if self._follower.is_following() else self._part_of(tensor.shape, tensor)
         if part is None or part.kind != ROWS or part.dim or part.padded or len(part.blocks) > 1:
             return draw(tensor)
@@ -57,7 +58,8 @@ class DrawnRows:
             return self._own_rows(draw(whole), part)
 
     def _draw_selected(self, own: tuple[int, ...], draw: Callable[[tuple[int, ...]], Any], part: Part) -> Any:
-        """Return the numbers for what a mask has selected, of which each rank has another number."""
+        """Return the random numbers for rows that a mask has selected. Each rank has a different number of such
+        rows."""
         exchange = self._follower.exchange
         if not exchange.is_possible():
             return draw(own)
@@ -69,14 +71,14 @@ class DrawnRows:
         return self._follower.table.put(made, Part(SELECTED, part.dim))
 
     def _own_rows(self, whole: Any, part: Part) -> Any:
-        """This rank's rows of a tensor, or of an array."""
+        """Return this rank's rows of a tensor or an array."""
         if isinstance(whole, torch.Tensor):
             return own_rows(whole, part, self._training.rank, self._training.size)
         start = self._training.rank * part.length
         return whole[(slice(None),) * part.dim + (slice(start, start + part.length),)]
 
     def _part_of(self, shape: Sequence[int], tensor: Any) -> Part | None:
-        """Return the part of numbers in a shape, perhaps of a tensor; None for those of no batch."""
+        """Return the part for numbers of this shape, which may be that of `tensor`; None if they belong to no batch."""
         part = None if tensor is None else self._follower.table.get(tensor)
         if part is not None:
             return part._replace(positions=False) if part.kind in (ROWS, SELECTED) else None
@@ -88,8 +90,8 @@ class DrawnRows:
         return None
 
     def _part_inside(self, sizes: tuple[int, ...], tensor: Any) -> Part | None:
-        """Return the same inside a model, by sizes alone: the batch lies where it does in what the model got, or in
-        another dimension of its length, or is joined with the next one."""
+        """Return the same part inside a model, where only sizes are known. The batch is in the same dimension as in the
+        model's input, or in another one of its length, or is joined with the next one."""
         got, batch = self._follower.model_part, self._training.batch
         is_weight = tensor is not None and tensor.is_leaf and tensor.requires_grad
         if is_weight or not sizes or (not batch.sliced if got is None else got.kind != ROWS):

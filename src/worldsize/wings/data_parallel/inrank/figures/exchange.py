@@ -1,7 +1,7 @@
-"""Puts together what the ranks have of a batch.
+"""Exchange between the ranks that combines their parts of a batch.
 
-All ranks come here from the same line of the script, since they run the same script: ranks that come from different
-lines are refused, and do not wait for each other.
+All ranks come here from the same line of the script, since they run the same script. Ranks that come from different
+lines are refused, instead of waiting for each other.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .row_layout import own_rows, product
 
 _CPU = torch.device("cpu")
 _DIMS = _FIRST = 8
-"""How many sizes, and numbers, are sent with the first message."""
+"""The number of sizes, and of numbers, in the first message."""
 
 
 class NotWhole(Exception):
-    """The whole batch's value cannot be put together: the ranks' have different shapes, as of slices that are padded to
-    their own longest sample, or what it is computed of has changed since."""
+    """The error that the whole batch's value cannot be combined. Either the ranks' values have different shapes, for
+    example in slices that are padded to their own longest sample, or the arguments of the value have changed since."""
 
 
 class Exchange:
@@ -34,14 +34,15 @@ class Exchange:
         self._world = training.world
 
     def is_possible(self) -> bool:
-        """Return whether the other ranks can be asked: not in a thread, and not while an error is being handled, which
-        may be this rank's alone."""
+        """Return whether the ranks can exchange values. They cannot in a thread, nor while an error is being handled,
+        which may have occurred on this rank only."""
         handled = sys.exc_info()[0]
         main = threading.current_thread() is threading.main_thread()
         return main and self._training.active and (handled is None or issubclass(handled, StopIteration))
 
     def gather_numbers(self, numbers: list[float]) -> list[list[float]]:
-        """Return each rank's numbers, as many on all. The first message has one size, whatever is asked for."""
+        """Return each rank's numbers. All ranks must pass the same count of numbers. The first message has a fixed size
+        for all requests. Raise a refusal if the ranks come from different lines or with different counts."""
         first = numbers[:_FIRST]
         head = [_place(), float(len(numbers)), *first, *[0.0] * (_FIRST - len(first))]
         rows = [row.tolist() for row in self._gather(torch.tensor(head, dtype=torch.float64))]
@@ -62,8 +63,8 @@ class Exchange:
         return found
 
     def gather(self, tensor: Any) -> list[Any]:
-        """Return each rank's values of a tensor, which has the same shape and type everywhere but for its first
-        dimension. NotWhole."""
+        """Return each rank's values of a tensor, which has the same shape and type on all ranks except for its first
+        dimension. Raise NotWhole if the shapes differ."""
         own = tensor.detach().to(_CPU).contiguous()
         shape = list(map(int, own.shape)) or [1]
         rows = self.gather_numbers([float(size) for size in (shape + [-1] * _DIMS)[:_DIMS]])
@@ -81,12 +82,14 @@ class Exchange:
         return [value.to(tensor.device) for value in values]
 
     def whole(self, tensor: Any, part: Part) -> Any:
-        """Return the whole batch's value of a tensor, without its gradient. All ranks must call this. NotWhole."""
+        """Return the whole batch's value of a tensor, without its gradient. All ranks must call this. Raise NotWhole if
+        it cannot be combined."""
         with torch.no_grad():
             return self._value_and_factor(tensor, part)[0]
 
     def whole_with_gradient(self, tensor: Any, part: Part) -> Any:
-        """Return the same with its gradient: what all ranks compute of it alike, they may train on. NotWhole."""
+        """Return the whole batch's value of a tensor, with its gradient, so that the ranks can train on values that all
+        of them compute from it in the same way. Raise NotWhole if it cannot be combined."""
         if not (tensor.requires_grad and torch.is_grad_enabled()):
             return self.whole(tensor, part)
         with torch.no_grad():
@@ -103,8 +106,9 @@ class Exchange:
         return _AsWhole.apply(tensor, value, own_gradient)
 
     def _value_and_factor(self, tensor: Any, part: Part) -> tuple[Any, Any]:
-        """Return the whole batch's value, and what its gradient is to be multiplied by to be the slice's, on every rank
-        alike: the ranks' gradients are averaged. Of what a mask has selected: where the slice's begins."""
+        """Return the whole batch's value, and the factor that turns its gradient, which is the same on every rank, into
+        that of the slice. The ranks' gradients are averaged later. For rows that a mask has selected, return the start
+        of the slice's rows instead of a factor."""
         if part.kind == COMPUTED:
             function, args, kwargs = part.recipe
             found = function(*self._thawed(args), **self._thawed(kwargs))
@@ -176,7 +180,7 @@ class Exchange:
 
 
 class _AsWhole(torch.autograd.Function):  # type: ignore[misc]
-    """The whole batch's value in the place of a rank's own; its gradient is the rank's share."""
+    """The whole batch's value in place of a rank's own value. Its gradient is the rank's share."""
 
     @staticmethod
     def forward(context: Any, tensor: Any, value: Any, own_gradient: Any) -> Any:
@@ -189,12 +193,12 @@ class _AsWhole(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _own_number(value: Any) -> float:
-    """A number of one element as this rank has it, whatever the script would get of it."""
+    """Return the number in a value of one element as this rank has it, not as the script would get it."""
     return float(torch._C.TensorBase.item(value) if isinstance(value, torch.Tensor) else value)
 
 
 def _place() -> float:
-    """Return a number that stands for the user's line."""
+    """Return a number that identifies the user's line."""
     frame = user_frame()
     if frame is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The functions of torch, by their names, as far as it matters what they do with a batch."""
+"""The names of torch's functions, grouped by their effect on a batch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ READING = frozenset((
     "item", "tolist", "numpy", "__array__", "__repr__", "__str__", "__format__", "__bool__", "__int__", "__float__",
     "__index__", "__contains__", "__complex__", "equal", "allclose", "is_nonzero",
 ))  # fmt: skip
-"""These make something of Python of a tensor."""
+"""Functions that convert a tensor into a Python value."""
 
 LEAVING = frozenset(("__reduce_ex__", "__dlpack__"))
-"""These take a tensor to where nothing is followed."""
+"""Functions that pass a tensor to code in which it is not followed."""
 
 SIZES = frozenset(("size", "shape", "__len__", "numel", "nelement"))
 
@@ -25,19 +25,20 @@ UNTOUCHED = frozenset((
     "__set__", "__delete__", "result_type", "is_tensor", "is_storage", "can_cast", "promote_types", "retains_grad",
     "set_printoptions", "is_signed", "is_conj", "is_neg", "has_names", "share_memory_", "_is_zerotensor",
 ))  # fmt: skip
-"""These tell about a tensor what has nothing to do with its batch, or change nothing in it."""
+"""Functions that return properties of a tensor which do not depend on its batch, or that change nothing in it."""
 
 ALIKE = frozenset((
     "to", "cpu", "cuda", "clone", "detach", "detach_", "data", "float", "double", "half", "bfloat16", "int", "long",
     "short", "bool", "contiguous", "type", "grad", "type_as", "pin_memory", "real",
 ))  # fmt: skip
-"""These give the same values, in the same shape."""
+"""Functions that return the same values in the same shape."""
 
 LINEAR = ALIKE | {
     "neg", "negative", "reshape", "view", "squeeze", "unsqueeze", "flatten", "expand", "permute", "transpose", "t", "T",
     "__getitem__", "sum", "mean", "select", "narrow", "movedim", "view_as", "reshape_as", "index_select",
 }  # fmt: skip
-"""Of one tensor: what holds of the values as a sum, or a mean, over ranks holds of the result."""
+"""Functions of one tensor that preserve sums and means over ranks: if the values are such a sum or mean, so is the
+result."""
 
 JOINING = frozenset(("stack", "cat", "concat", "concatenate", "hstack", "vstack"))
 ADDING = frozenset(("add", "sub", "subtract", "rsub", "iadd", "isub", "radd"))
@@ -47,10 +48,10 @@ ARITHMETIC = ADDING | SCALING | {
     "rfloordiv", "floordiv", "mod", "clamp", "clip", "clamp_min", "clamp_max", "maximum", "minimum", "where", "lerp",
     "masked_fill", "fill", "tensor", "as_tensor", "scalar_tensor", "asarray", "addcmul", "addcdiv", "and", "or", "xor",
 }  # fmt: skip
-"""These compute with the numbers that they get; all others make shapes of them, or places."""
+"""Functions that compute with the numbers that they get. All other functions use numbers as sizes or positions."""
 
 RANDOM = frozenset(("multinomial", "bernoulli", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet"))
-"""These draw for each sample by its own numbers."""
+"""Functions that draw random numbers for each sample from its own numbers."""
 
 VIEWS = frozenset(("view", "reshape", "unflatten", "expand", "_unsafe_view"))
 
@@ -60,7 +61,7 @@ PRODUCTS = frozenset((
     "conv_transpose2d", "conv_transpose3d", "cdist", "gather", "index_select", "rmatmul", "chain_matmul", "multi_dot",
     "scaled_dot_product_attention", "layer_norm", "group_norm", "batch_norm", "instance_norm", "prelu",
 ))  # fmt: skip
-"""In these the arguments cannot be combined row by row."""
+"""Functions whose arguments do not match row by row."""
 
 ALONG = {
     "softmax": 1, "log_softmax": 1, "cumsum": 1, "cumprod": 1, "cummax": 1, "cummin": 1, "logcumsumexp": 1, "sort": 1,
@@ -79,7 +80,8 @@ ALONG = {
     "fft_rfftn": 2, "fft_irfftn": 2, "fft_hfftn": 2, "fft_ihfftn": 2, "fft_fftshift": 1, "fft_ifftshift": 1,
     "cdist": None, "pdist": None, "batch_norm": None, "shuffle": None, "masked_scatter": None, "select_scatter": 2,
 }  # fmt: skip
-"""Functions that mix the elements along one dimension, with the place of the argument `dim`; None: all dimensions."""
+"""Functions that mix the elements along one dimension, with the position of the argument `dim`. None means all
+dimensions."""
 
 _MATRIX = frozenset((
     "svd", "svdvals", "qr", "pinv", "pinverse", "lstsq", "matrix_rank", "cond", "det", "slogdet", "logdet", "inv",
@@ -87,7 +89,7 @@ _MATRIX = frozenset((
     "lu_factor", "lu_factor_ex", "solve", "solve_triangular", "nuclear_norm", "geqrf", "householder_product",
     "ldl_factor", "inv_ex", "cholesky_ex", "lobpcg", "pca_lowrank", "svd_lowrank", "scaled_dot_product_attention",
 ))  # fmt: skip
-"""Functions of matrices, which lie in the last two dimensions."""
+"""Functions of matrices, which are in the last two dimensions."""
 
 _MAKES_FIGURES = frozenset(("item", "tolist", "numpy", "print", "__format__"))
 _LAST = frozenset((
@@ -100,7 +102,7 @@ _DEFAULTS = {"normalize": 1, "cosine_similarity": 1, "rot90": (0, 1)}
 
 
 def plain_name(function: Any) -> tuple[str, bool]:
-    """Return a function's name without what marks variants, and whether it changes its first argument in place."""
+    """Return a function's name without the marks of variants, and whether it changes its first argument in place."""
     name = getattr(function, "__name__", "")
     if name == "__get__":
         return getattr(getattr(function, "__self__", None), "__name__", name), False
@@ -122,8 +124,8 @@ _IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod",
 
 
 def mixed_dim(name: str, args: Any, kwargs: Any, dims: int) -> Any:
-    """Which dimension, or dimensions, a function mixes: an empty tuple for one that works on each element, or sample,
-    by itself; None for all."""
+    """Return the dimensions that a function mixes, as a tuple. The tuple is empty for a function that works on each
+    element or sample by itself. None if it mixes all dimensions."""
     bare = name.split("_", 1)[1] if name.startswith(("linalg_", "special_")) else name
     if bare in _MATRIX:
         return (dims - 2, dims - 1)
@@ -155,6 +157,6 @@ def _missing_dim(name: str) -> Any:
 
 
 def makes_figures(code: Any) -> bool:
-    """Return whether a function takes numbers out of tensors, or computes losses, by the names in it."""
+    """Return whether a function reads numbers from tensors or computes losses, according to the names in its code."""
     names = {*code.co_names, *code.co_varnames}
     return bool(_MAKES_FIGURES & names) or any("loss" in name or "entropy" in name for name in names)

@@ -1,8 +1,8 @@
-"""`tensor[...]`: what an index into a rank's tensor is for the whole batch's.
+"""Indexing of a rank's tensors, `tensor[...]`, with indices that refer to the whole batch.
 
-Places in a batch are the whole batch's, as sizes are. So where an index goes along the batch's dimension, what it
-takes is taken of the whole batch; only masks, the places of all samples in their order, and whole runs of samples,
-such as one of two joined slices, stay within the slice.
+Positions in a batch are those of the whole batch, like sizes. If an index applies to the batch's dimension, the
+elements are taken from the whole batch. Only masks, the positions of all samples in their order, and whole runs of
+samples, such as one of two joined slices, stay within the slice.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Indexing:
         return self._taken_out(function, tensor, items, along) if found is None else found
 
     def _within_slice(self, function: Any, tensor: Any, part: Part, items: list[Any], place: int) -> Any:
-        """What a mask, the places of all samples, or whole runs of samples take; None for another index along the
-        batch's dimension."""
+        """Return the elements that a mask, the positions of all samples, or whole runs of samples select; None for
+        another index along the batch's dimension."""
         along = items[place]
         if isinstance(along, slice):
             return self._runs(function, tensor, part, items, place)
@@ -81,7 +81,7 @@ class Indexing:
         return self._rules.run("getitem", False, function, (taken, tuple(rest)), {})
 
     def _taken_out(self, function: Any, tensor: Any, items: list[Any], along: Any) -> Any:
-        """What is taken out of the whole batch by its places."""
+        """Return the elements that an index selects from the whole batch by its positions."""
         call = Call(self._table, "getitem", False, function, (tensor, tuple(items)), {})
         own = self._table.get(along) if isinstance(along, torch.Tensor) else None
         is_mask = own is not None and along.dtype in (torch.bool, torch.uint8)
@@ -95,7 +95,7 @@ class Indexing:
         return self._whole.run(call)
 
     def set(self, function: Any, tensor: Any, index: Any, value: Any) -> Any:
-        """`tensor[index] = value`"""
+        """Execute `tensor[index] = value`."""
         part = self._table.get(tensor)
         known = any(each in self._table for each in tensors_in((index, value)))
         if part is None and not known:
@@ -120,7 +120,7 @@ class Indexing:
         return None
 
     def _is_within(self, tensor: Any, index: Any, part: Part) -> bool:
-        """Return whether an index takes all samples, or those of a mask of the slice, or all places."""
+        """Return whether an index selects all samples, those of a mask of the slice, or all positions."""
         items, place = _expanded(tensor, index, part.dim)
         along = items[place] if place is not None else _WHOLE
         if isinstance(along, slice):
@@ -138,8 +138,8 @@ class Indexing:
 
 
 def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]:
-    """Return the parts of an index, its ellipsis written out, and the place of the part that goes along `dim`; None
-    where no part does."""
+    """Return the parts of an index with its ellipsis expanded, and the place of the part that applies to `dim`; None if
+    no part does."""
     items = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list) and any(isinstance(each, (slice, torch.Tensor, type(None))) for each in index):
         items = list(index)
@@ -158,7 +158,7 @@ def _expanded(tensor: Any, index: Any, dim: int) -> tuple[list[Any], int | None]
 
 
 def _dims_of(item: Any) -> int:
-    """Return how many dimensions a part of an index takes."""
+    """Return the number of dimensions that a part of an index covers."""
     if item is None or item is True or item is False:
         return 0
     if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
@@ -167,8 +167,8 @@ def _dims_of(item: Any) -> int:
 
 
 def _dim_of_advanced(items: list[Any]) -> int:
-    """In which dimension of the result the places of tensors come: where the first is, or first of all where numbers
-    or slices part them."""
+    """Return the dimension of the result that the index tensors produce: that of the first one, or 0 if other parts
+    separate the tensors and numbers."""
     places = [place for place, each in enumerate(items) if isinstance(each, (torch.Tensor, list))]
     numbers = [place for place, each in enumerate(items) if isinstance(each, int) and not isinstance(each, bool)]
     together = sorted(places + numbers)

@@ -1,6 +1,7 @@
-"""`len(batch)` in the user's modules: the size of the whole batch, or of the slice where torch makes tensors with it.
+"""The result of `len(batch)` in the user's modules: the size of the whole batch, or that of the slice where torch
+creates tensors with it.
 
-Python makes a plain number of what `__len__` returns, so the user's modules get a `len` of their own.
+Python converts the result of `__len__` into a plain number. For this reason, the user's modules get a separate `len`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .parts import ROWS, PartTable
 
 
 class _Samples:
-    """`whole`: how many there are in the whole batch."""
+    """A sequence of samples. `whole` is their number in the whole batch."""
 
     whole = 0
     training: Any = None
@@ -36,18 +37,19 @@ class _Samples:
 
 
 class SampleList(_Samples, list):  # type: ignore[type-arg]
-    """The slice's part of a list in a batch, such as of texts."""
+    """The slice's part of a list in a batch, for example of texts."""
 
 
 class SampleTuple(_Samples, tuple):  # type: ignore[type-arg]
-    """The same of a tuple."""
+    """The slice's part of a tuple in a batch."""
 
 
 _SAMPLES: dict[type, Any] = {list: SampleList, tuple: SampleTuple}
 
 
 class Lengths:
-    """`is_following`: whether the batch's sizes are known as such, and not, as inside models, plain numbers."""
+    """The replacement of `len` in the user's modules. `is_following` returns whether sizes of the batch are recognised;
+    inside models, they are plain numbers."""
 
     def __init__(self, training: Training, table: PartTable, is_following: Callable[[], bool]) -> None:
         self._training = training
@@ -57,7 +59,7 @@ class Lengths:
         self._count = 0
 
     def install_in_modules(self) -> None:
-        """Give the user's modules that are new their `len`."""
+        """Install the replacement of `len` in the user's modules that are new."""
         frame = user_frame()
         if frame is not None:
             self._install_in(frame.f_globals)
@@ -75,7 +77,7 @@ class Lengths:
             names.setdefault("len", self.length)
 
     def with_lists(self, data: Any, local: int, total: int) -> Any:
-        """Return the slice, its lists of samples knowing how long they are for the whole batch."""
+        """Return the slice with its lists of samples replaced by lists that know their length in the whole batch."""
         kind = _SAMPLES.get(type(data))
         if kind is not None and len(data) == local and not any(isinstance(each, torch.Tensor) for each in data):
             made = kind(data)
@@ -92,7 +94,7 @@ class Lengths:
         return data
 
     def length(self, value: Any) -> int:
-        """Return how many elements there are."""
+        """Return the number of elements, as a BatchSize if it is the size of a batch."""
         found = builtins.len(value)
         if not self._is_following():
             return found

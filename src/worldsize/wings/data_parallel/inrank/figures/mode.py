@@ -1,6 +1,7 @@
-"""Follows the tensors of a batch through the script's own code: torch calls this for each of its functions.
+"""The torch function mode that follows the tensors of a batch through the script's own code. torch calls it for each of
+its functions.
 
-Not inside models, optimizers and loaders, where figures are not made and time counts.
+It does not follow them inside models, optimizers and loaders, where no figures are computed and time matters.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from .whole_batch import WholeBatch
 
 
 class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
-    """The mode of one rank. `model_part`: of what the model that is running got, the first that is known.
+    """The mode of one rank. `model_part` is the part of the first known tensor among the inputs of the running model.
 
-    `read_loss` gives the part of a loss by its graph, and None where the graph does not tell. Within `shared_numbers`,
-    random numbers are drawn alike on all ranks.
+    `read_loss` returns the part of a loss from its graph; None if the graph does not determine it. Within the context
+    `shared_numbers`, random numbers are the same on all ranks.
     """
 
     def __init__(
@@ -75,8 +76,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
                 replace(owner, name, self._transform)
 
     def follow(self, data: Any, local: int, total: int, dim: int = 0, collated: Any = None) -> Any:
-        """Follow the tensors of a slice that the script gets. `collated`: the loader whose own function has put the
-        samples together: their dimension is looked for. Return the slice as the script gets it."""
+        """Follow the tensors of a slice that the script gets, and return the slice as the script gets it. `collated` is
+        the loader whose own function has put the samples together; their dimension is then searched for."""
         self.lengths.install_in_modules()
         tensors = list(tensors_in(data, 8))
         if collated is not None:
@@ -89,21 +90,22 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self.lengths.with_lists(data, local, total) if dim == 0 else data
 
     def whole_in(self, value: Any) -> Any:
-        """Return the value with the tensors in it that are of the slice as the whole batch's."""
+        """Return the value with the tensors of the slice in it replaced by those of the whole batch."""
         with self.paused():
             known = any(each in self.table for each in tensors_in(value))
             return mapped(value, self.reading.whole_or_own) if known else value
 
     def watch_rows(self, order: Any, numbers: Any, take: Callable[[Any, bool], Any]) -> None:
-        """From now on, where `order` is indexed, or another tensor by `numbers`, the result is what `take` makes of it:
-        it gets what was found, and whether it is of `order`. None for a tensor that there is not."""
+        """Pass the result to `take` from now on when `order` is indexed, or when another tensor is indexed by
+        `numbers`, and use its return value instead. Its second argument is whether the result comes from `order`.
+        `order` and `numbers` may be None."""
         self._watched = (order, numbers, take)
         self.resume()
 
-    # Whether the mode is on
+    # Start and stop of the mode
 
     def resume(self) -> None:
-        """Follow again, unless the script has been left alone meanwhile."""
+        """Follow again, unless data parallelism was stopped in the meantime."""
         if not self._training.active:
             return
         self._off = False
@@ -115,7 +117,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._on and not self._off
 
     def pause(self) -> bool:
-        """Stop following; False where nothing is followed. Beneath another mode it stays, and passes everything on."""
+        """Stop following. Return False if nothing is followed. Below another mode, this mode stays installed and passes
+        all calls on."""
         if not self._on or self._off or is_compiling():
             return False
         count = torch._C._len_torch_function_stack()
@@ -150,7 +153,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
     # Calls
 
     def _reduce(self, original: Any, tensor: Any, protocol: Any) -> Any:
-        """Copy, or pickle, the whole batch's values: torch does not call the mode for it."""
+        """Copy or pickle the whole batch's values. torch does not call the mode for this."""
         return original(self.whole_in(tensor) if self.is_following() else tensor, protocol)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -200,7 +203,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return found
 
     def _pack(self, original: Any, values: Any, *others: Any, **keywords: Any) -> Any:
-        """Pack, or unpack, the slice's samples; of what comes out, only losses are followed."""
+        """Pack or unpack the slice's samples. In the result, only losses are followed."""
         if not self._on or self._off or not any(each in self.table for each in tensors_in((values, others, keywords))):
             return original(values, *others, **keywords)
         batch = self._training.asked
@@ -216,11 +219,11 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
             return self.whole.note_open(original(values, *others, **keywords))
 
     def _transform(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Follow nothing inside a function that torch has compiled or vectorised."""
+        """Return a compiled or vectorised function inside which nothing is followed."""
         made = original(*values, **keywords)
         if isinstance(made, torch.nn.Module):
             return made
-        if not values:  # as a decorator with arguments
+        if not values:  # used as a decorator with arguments
             return lambda function: self._transformed(made(function))
         return self._transformed(made)
 
@@ -232,7 +235,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return run
 
     def _add_hook(self, original: Any, module: Any, hook: Any, *values: Any, **keywords: Any) -> Any:
-        """Follow what is in models, too, where the user's own hooks look at it."""
+        """Register a hook. If it is the user's own, follow the tensors inside models from now on, because the hook
+        reads them."""
         while isinstance(hook, partial):
             hook = hook.func
         code = getattr(hook, "__code__", getattr(type(hook).__call__, "__code__", None))
@@ -245,7 +249,8 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._run_alone(lambda *some, **more: original(module, *some, **more), values, keywords)
 
     def _is_model(self, module: Any) -> bool:
-        """Return whether a module has weights, and makes no figures itself."""
+        """Return whether a module has weights and computes no figures itself. Return False if the user has hooks in
+        models."""
         if self._has_hooks or next(module.parameters(), None) is None:
             return False
         kind = type(module)
@@ -256,7 +261,7 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return self._plain_models[kind]
 
     def _run_alone(self, function: Any, values: Any, keywords: Any) -> Any:
-        """Run a function without following, and note what its results are, by their sizes."""
+        """Run a function without following it, and record the parts of its results by their sizes."""
         if not any(each in self.table for each in tensors_in((values, keywords))):
             values, keywords = self._cut((values, keywords))
         own_values, own_keywords = mapped(values, local_number), mapped(keywords, local_number)
@@ -282,8 +287,9 @@ class BatchFollower(TorchFunctionMode):  # type: ignore[misc]
         return part is not None and part.kind == ROWS and bool(part.padded)
 
     def _cut(self, values: Any) -> Any:
-        """Return the arguments of a model, which gets nothing of the slice: tensors with as many rows as the present
-        batch, such as of what NumPy has made of it, are cut to the slice. Numbers alone, one for each row, are none."""
+        """Return the arguments of a model that gets no tensor of the slice. Tensors with as many rows as the current
+        batch, for example made from it by NumPy, are cut to the slice. If all of them have only one number for each
+        row, none is cut."""
         batch = self._training.asked
         if not batch.sliced or not torch.is_grad_enabled():
             return values

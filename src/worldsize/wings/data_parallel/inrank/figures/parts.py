@@ -1,4 +1,4 @@
-"""What a rank's tensor is of the whole batch's, and the table of the tensors of which that is known."""
+"""The relation of a rank's tensors to those of the whole batch, and the table of the tensors for which it is known."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from typing import Any, Iterator, NamedTuple, Tuple
 import torch
 
 ROWS = "rows"
-"""One dimension holds the slice's samples, of the batch's in the ranks' order."""
+"""The kind of a tensor that has the slice's samples in one dimension. In the whole batch they are in the ranks'
+order."""
 
 SELECTED = "selected"
-"""As rows, but each rank has another number of them: what a mask has selected."""
+"""The kind of rows that a mask has selected. Unlike ROWS, each rank has a different number of them."""
 
 SUM, MEAN, MAX, MIN = "sum", "mean", "max", "min"
-"""The whole batch's is the sum (and so on) of the ranks', element by element."""
+"""The kinds of a tensor whose whole-batch value is the sum (and so on) of the ranks' values, element by element."""
 
 WEIGHTED = "weighted"
-"""The whole batch's is the ranks' mean, weighted by what each has counted."""
+"""The kind of a tensor whose whole-batch value is the mean of the ranks' values, weighted by the count of each rank."""
 
 COMPUTED = "computed"
-"""The whole batch's is computed from other parts again."""
+"""The kind of a tensor whose whole-batch value is computed again from other parts."""
 
 WHOLE = "whole"
-"""It is the whole batch's already, with its gradient: every rank computes the same of it."""
+"""The kind of a tensor that is already that of the whole batch, with its gradient. Every rank computes the same from
+it."""
 
 OPEN = "open"
-"""It depends on the slice, in a way that is not known."""
+"""The kind of a tensor that depends on the slice in an unknown way."""
 
 Blocks = Tuple[Tuple[int, bool], ...]
 
 
 class Part(NamedTuple):
-    """How a tensor stands to the whole batch's.
+    """The relation of a tensor to that of the whole batch.
 
-    `dim`, `blocks`: of rows, the batch's dimension, and the runs that it consists of: (length, whether ranks share it).
-    `base`: of a sum, what all ranks hold alike of it, such as what a count began with. `weight`: of a weighted mean.
-    `recipe`: of what is computed, the function with frozen arguments; `depth`: of how many steps. `positions`: rows
-    that are the places 0, 1, … in the batch. `padded`: the dimensions in which ranks' rows have other sizes, since they
-    are padded to their slice's longest sample, with the whole batch's sizes.
+    kind       one of the kinds above
+    dim        of rows: the batch's dimension
+    blocks     of rows: the runs that it consists of, as (length, whether the run is divided among the ranks)
+    base       of a sum: the summand that is the same on all ranks, such as the initial value of a count
+    weight     of a weighted mean: the weight
+    recipe     of a computed value: the function with frozen arguments
+    depth      of a computed value: the number of its steps
+    positions  whether the rows are the positions 0, 1, … in the batch
+    padded     the dimensions in which ranks' rows have different sizes, because they are padded to their slice's
+               longest sample, with the whole batch's sizes
     """
 
     kind: str
@@ -57,7 +64,8 @@ class Part(NamedTuple):
 
     @property
     def is_even(self) -> bool:
-        """Whether each rank has as many of the rows as any other, and none has another's."""
+        """True if all runs are divided among the ranks, so that each rank has the same number of rows, and no row is on
+        two ranks."""
         return all(shared for _, shared in self.blocks)
 
     def whole_length(self, ranks: int) -> int:
@@ -65,8 +73,8 @@ class Part(NamedTuple):
 
 
 class Frozen:
-    """The value that a tensor had, and its part; None for one of which nothing is known. `live`: the tensor itself,
-    with its gradient, and the version that it had."""
+    """The value that a tensor had, and its part; the part is None if nothing is known about it. `live` is the tensor
+    itself, with its gradient, and `version` is the version that it had."""
 
     __slots__ = ("live", "part", "value", "version")
 
@@ -78,7 +86,7 @@ class Frozen:
 
 
 class PartTable:
-    """The parts of tensors, as long as these live."""
+    """The parts of the tensors that still exist."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Part]] = {}
@@ -103,7 +111,8 @@ class PartTable:
         return tensor
 
     def put_variable(self, original: Any, kind: Any, *values: Any, **keywords: Any) -> Any:
-        """`Variable(x)`, of which torch does not call the mode: another tensor of the same values."""
+        """Create `Variable(x)`, another tensor of the same values, and record the part of `x` for it. torch does not
+        call the mode for this."""
         made = original(kind, *values, **keywords)
         part = self.get(values[0] if values else keywords.get("data"))
         return made if part is None else self.put(made, part)
@@ -113,7 +122,7 @@ class PartTable:
 
 
 def tensors_in(value: Any, depth: int = 4) -> Iterator[Any]:
-    """Yield the tensors in arguments or results: themselves, or in tuples, lists, mappings and data classes."""
+    """Yield the tensors in arguments or results, directly or in tuples, lists, mappings and data classes."""
     if isinstance(value, torch.Tensor):
         yield value
     elif depth and isinstance(value, (list, tuple)):
@@ -127,7 +136,7 @@ def tensors_in(value: Any, depth: int = 4) -> Iterator[Any]:
 
 
 def mapped(value: Any, change: Any) -> Any:
-    """`value` with `change` applied to all in it that is neither a list nor a tuple nor a mapping."""
+    """Return `value` with `change` applied to all of its elements that are neither lists nor tuples nor mappings."""
     kind = type(value)
     if kind in (list, tuple) or kind is torch.Size:
         made = [mapped(each, change) for each in value]

@@ -1,6 +1,7 @@
-"""Noise that a script draws for its batch (`torch.randn(len(x), …)`, `torch.randn_like(x)`) is drawn for the whole
-batch from the stream that all ranks share, and each rank takes the rows of its samples: what is drawn is what a single
-process draws.
+"""Random numbers that a script draws for its batch (`torch.randn(len(x), …)`, `torch.randn_like(x)`).
+
+They are drawn for the whole batch from the stream that all ranks share, and each rank takes the rows of its samples.
+The numbers are the same as those that a single process draws.
 """
 
 from __future__ import annotations
@@ -48,33 +49,34 @@ class RandomPatches:
             replace(numpy, name, self._sizes_given)
 
     def _is_unaffected(self) -> bool:
-        """Return whether the generators hold the shared stream, and the script has no slice: nothing is to be done."""
+        """Return whether a draw needs no change, because the generators hold the shared stream and the script has no
+        slice."""
         if is_compiling() or self._training.mode != "split" or self._streams.loading:
             return True
         has_slice = self._training.batch.sliced or self._rows.are_known()
         return not (self._streams.own or (has_slice and self._training.active))
 
     def _draw(self, size: Sequence[int], draw: Callable[[Shape], Any], tensor: Any = None) -> Any:
-        """`draw(shape)` from the shared stream; where the size, or `tensor`, is a slice's, this rank's rows of a draw
-        for the whole batch."""
+        """Return `draw(shape)` from the shared stream. If the size, or `tensor`, is that of a slice, draw for the whole
+        batch and return this rank's rows."""
         with self._streams.shared():
             return self._rows.draw(size, draw, tensor)
 
     def _alike(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """Draw what belongs to no batch, alike on all ranks."""
+        """Draw numbers that belong to no batch, the same on all ranks."""
         if self._is_unaffected():
             return original(*values, **keywords)
         return self._draw((), lambda _: original(*values, **keywords))
 
     def _by_tensor(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """`bernoulli(x)`: draw for each sample by its own numbers."""
+        """Draw for each sample from its own numbers, as in `bernoulli(x)`."""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
         with self._streams.shared():
             return self._rows.draw_by(tensor, lambda each: original(each, *values, **keywords))
 
     def _sizes_given(self, original: Any, *size: Any, **keywords: Any) -> Any:
-        """`randn(8, 3)`, `randn((8, 3))`, `randn(())`"""
+        """Draw for calls with sizes: `randn(8, 3)`, `randn((8, 3))`, `randn(())`."""
         shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         known = size and all(isinstance(part, int) for part in shape)
         if known and not _is_of_numpy(original):
@@ -89,7 +91,7 @@ class RandomPatches:
         return drawn.clone().requires_grad_() if wants_gradient else drawn
 
     def _size_given(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """`randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`"""
+        """Draw for calls with a size argument: `randint(0, 9, (8, 3))`, `normal(0, 1, size=(8, 3))`."""
         size = keywords.get("size", values[-1] if values else None)
         if isinstance(size, (tuple, list)) and _is_of_numpy(original):
             size = tuple(map(int, size))
@@ -104,13 +106,13 @@ class RandomPatches:
         return self._draw(size, lambda shape: original(*values[:-1], shape, **keywords))
 
     def _tensor_given(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """`randn_like(x)`"""
+        """Draw for calls with a tensor of the wanted shape: `randn_like(x)`."""
         if self._is_unaffected():
             return original(tensor, *values, **keywords)
         return self._draw(tensor.shape, lambda shape: original(_with_shape(tensor, shape), *values, **keywords), tensor)
 
     def _fill(self, original: Any, tensor: Any, *values: Any, **keywords: Any) -> Any:
-        """`x.normal_()`"""
+        """Draw for calls that fill a tensor: `x.normal_()`."""
         drawn = self._tensor_given(original, tensor, *values, **keywords)
         if self._is_unaffected() or drawn is tensor:
             return drawn
@@ -118,7 +120,7 @@ class RandomPatches:
             return tensor.copy_(drawn)
 
     def _normal(self, original: Any, *values: Any, **keywords: Any) -> Any:
-        """`normal(0, 1, size=(8, 3))`, `normal(x, 1.0)`, `normal(mean=x, std=y)`"""
+        """Draw for the forms of `normal`: `normal(0, 1, size=(8, 3))`, `normal(x, 1.0)`, `normal(mean=x, std=y)`."""
         given = dict(zip(("mean", "std"), values), **keywords)
         if not any(isinstance(value, torch.Tensor) for value in given.values()):
             return self._size_given(original, *values, **keywords)
@@ -130,14 +132,14 @@ class RandomPatches:
 
 
 def _is_of_numpy(draw: Any) -> bool:
-    """Return whether it makes an array, which is for the whole batch if its size is."""
+    """Return whether a function draws a NumPy array, which is for the whole batch if its size is."""
     numpy = sys.modules.get("numpy.random")
     return numpy is not None and isinstance(getattr(draw, "__self__", None), numpy.RandomState)
 
 
 def _with_shape(tensor: Any, shape: Shape) -> Any:
-    """Return a tensor of that shape, otherwise like `tensor`, also in the order in which its numbers lie in memory;
-    `tensor` itself where the shape is its own."""
+    """Return a tensor of that shape that is otherwise like `tensor`, with the same memory order of dimensions. Return
+    `tensor` itself if it has that shape."""
     if tuple(map(local_number, tensor.shape)) == shape:
         return tensor
     order = sorted(range(len(shape)), key=tensor.stride, reverse=True)

@@ -1,4 +1,5 @@
-"""Where a script makes something of Python of a tensor: it gets the whole batch's, or its line is named."""
+"""Conversion of a batch's tensors into Python values: the script gets the whole batch's value, or a notice names its
+line."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Reading:
         return found
 
     def whole_or_own(self, value: Any) -> Any:
-        """Return the whole batch's value of a tensor; its own, and a notice, where that is not known."""
+        """Return the whole batch's value of a tensor. If it is not known, show a notice and return the rank's own
+        value."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind == WHOLE:
             return value
@@ -50,7 +52,7 @@ class Reading:
         self._training.show_notice(f"{user_place()}: the value computed here is from rank 0's slice of the batch")
 
     def size(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """`x.size()`, `x.shape`, `len(x)`, `x.numel()`"""
+        """Return the whole batch's size for `x.size()`, `x.shape`, `len(x)` and `x.numel()`."""
         tensor = args[0]
         found, part = function(*args, **kwargs), self._table.get(tensor)
         if part is None or part.kind not in (ROWS, SELECTED):
@@ -76,7 +78,8 @@ class Reading:
         return torch.Size(sizes)
 
     def _padded_size(self, name: str, found: Any, args: Any, kwargs: Any, part: Part, whole: int) -> Any:
-        """Return a size of rows that are padded to their slice's longest sample: as the whole batch is padded."""
+        """Return the size that padded rows have in the whole batch. The slice's rows are padded to the slice's longest
+        sample."""
         own = [int(each) for each in args[0].shape]
         sizes = list(own)
         sizes[part.dim] = whole

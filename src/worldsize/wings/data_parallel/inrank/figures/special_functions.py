@@ -1,4 +1,4 @@
-"""Functions of torch that have rules of their own: those that part a batch, count its places, or differentiate."""
+"""Functions of torch with special rules: those that split a batch, count its positions, or differentiate."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class SpecialFunctions:
         return name in self._functions
 
     def run(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the function's result, with its part of the whole batch's noted."""
+        """Return the function's result, and record its part."""
         return self._functions[name](name, function, args, kwargs)
 
     def _pieces(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """`for row in tensor`, `tensor.chunk(2)`: along the batch's dimension, as slices of the whole batch."""
+        """Return the pieces of a tensor, as in `for row in tensor` and `tensor.chunk(2)`. Along the batch's dimension
+        they are pieces of the whole batch."""
         tensor, part = args[0], self._table.get(args[0])
         place = 1 if name == "unbind" else 2
         dim = kwargs.get("dim", args[place] if len(args) > place else 0)
@@ -55,7 +56,7 @@ class SpecialFunctions:
         return tuple(pieces)
 
     def _differentiate(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """`torch.autograd.grad(loss, x)`"""
+        """Execute `torch.autograd.grad(loss, x)`, and record the parts of the gradients."""
         result = function(*args, **kwargs)
         roots = [self._table.get(each) for each in tensors_in(args[:1] or kwargs.get("outputs"))]
         kinds = {part.kind for part in roots if part is not None}
@@ -76,7 +77,8 @@ class SpecialFunctions:
         return result
 
     def _permutation(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """`torch.randperm(len(x))`: an order of the whole batch, of which each rank has the part of its slice."""
+        """Execute `torch.randperm(len(x))`. The order is that of the whole batch, and each rank gets the part of its
+        slice."""
         size = args[0] if args else kwargs.get("n")
         made = function(*mapped(args, _plain), **mapped(kwargs, _plain))
         if type(size) is not BatchSize or int(size) != size.local * self._ranks:
@@ -85,7 +87,7 @@ class SpecialFunctions:
         return self._table.put(self._whole.own_rows(made, part), part)
 
     def _arange(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-        """`torch.arange(len(x))`: the places of the slice's samples in the batch."""
+        """Execute `torch.arange(len(x))`. The result has the positions of the slice's samples in the batch."""
         made = function(*mapped(args, _plain), **mapped(kwargs, _plain))
         last = args[-1] if args else kwargs.get("end")
         if type(last) is not BatchSize or len(made) != int(last) or int(last) != last.local * self._ranks:
@@ -95,7 +97,7 @@ class SpecialFunctions:
 
 
 def _piece_lengths(call: Call, length: int) -> list[int]:
-    """Return how long the pieces are into which a call parts a batch of that length."""
+    """Return the lengths of the pieces into which a call splits a batch of that length."""
     sizes = call.args[1] if len(call.args) > 1 else next(iter(call.kwargs.values()))
     return [len(each) for each in call.function(torch.empty(length, device="meta"), sizes)]
 

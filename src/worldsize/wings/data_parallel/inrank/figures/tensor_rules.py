@@ -1,8 +1,8 @@
-"""Runs functions of torch on a rank's tensors, and notes what their results are of the whole batch's.
+"""Rules that run functions of torch on a rank's tensors, and record how the results relate to the whole batch.
 
-What works sample by sample is run on the slice. What does not (a median, a sorting, the similarities of all pairs) is
-run on the whole batch, by every rank alike, with the gradient of its own samples. Where the ranks are asked must not
-depend on values that differ between them.
+A function that works sample by sample is run on the slice. Any other function (a median, a sorting, the similarities of
+all pairs) is run on the whole batch, by every rank in the same way, with the gradient of its own samples. The exchanges
+between the ranks must not depend on values that differ between them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from .whole_shapes import SELECTED_LENGTH, WholeShapes
 
 
 class TensorRules:
-    """`read_loss`: the part of a loss, by the graph that autograd has recorded. `shared_numbers`: within it, random
-    numbers are drawn alike on all ranks."""
+    """The rules of one rank. `read_loss` returns the part of a loss from the graph that autograd has recorded. Within
+    the context `shared_numbers`, random numbers are the same on all ranks."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TensorRules:
         self.cutter = Cutter(training, table)
 
     def run(self, name: str, in_place: bool, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return the function's result, with its part of the whole batch's noted."""
+        """Return the function's result, and record its part."""
         call = Call(self._table, name, in_place, function, args, kwargs)
         kinds = call.kinds
         if not kinds:
@@ -78,7 +78,8 @@ class TensorRules:
         return self._run_rows(call) if ROWS in kinds else self._run_reduced(call)
 
     def _make(self, call: Call) -> Any:
-        """Make a tensor, perhaps with the size of a batch, such as `torch.zeros(len(x), 3)`."""
+        """Create a tensor without known arguments, perhaps with the size of a batch, such as `torch.zeros(len(x),
+        3)`."""
         if call.name in VIEWS and _has_whole_rows(call):
             return call.function(*call.args, **call.kwargs)
         try:
@@ -90,14 +91,14 @@ class TensorRules:
         if isinstance(made, torch.Tensor) and call.name not in ARITHMETIC and made not in self._table:
             shapes = self._shapes.infer(call.function, call.args, call.kwargs)
             dims = scaled_dims(made, shapes[0]) if shapes else []
-            if shapes and len(dims) > 1:  # such as of all pairs of samples
+            if shapes and len(dims) > 1:  # for example all pairs of samples
                 return call.function(*call.args, **call.kwargs)
             if shapes and len(dims) == 1 and shapes[0][dims[0]] == made.shape[dims[0]] * self._ranks:
                 self._table.put(made, Part(ROWS, dims[0], ((int(made.shape[dims[0]]), True),)))
         return made
 
     def _run_reduced(self, call: Call) -> Any:
-        """Of what was reduced over the batch."""
+        """Run a function of tensors that were reduced over the batch."""
         if call.in_place and call.args[0] not in self._table and call.args[0].dim():
             return self._whole.run(call)  # a gradient, or a weight
         part = linear_part(call)
@@ -148,7 +149,7 @@ class TensorRules:
         dims = [scaled_dims(each, shape) for each, shape in zip(made, shapes)]
         is_padded = any(each.padded for each in call.parts)
         if len(shapes) != len(made) or (not is_padded and any(len(each) > 1 for each in dims)):
-            return self._whole.run(call)  # such as the similarities of all pairs of samples
+            return self._whole.run(call)  # for example similarities of all pairs of samples
         if not any(dims):
             return self._note_reduced(call, result, part)
         padded = self._shapes.padded_dims(call.function, call.args, call.kwargs) if is_padded else None
@@ -163,7 +164,7 @@ class TensorRules:
         return result
 
     def _note_reduced(self, call: Call, result: Any, part: Part) -> Any:
-        """Return a result that has no row for each sample."""
+        """Record the part of a result that has no row for each sample, and return the result."""
         if not isinstance(result, torch.Tensor):
             return self._whole.run(call) if any(True for _ in tensors_in(result)) else result
         read = self._read_loss(result) if result.requires_grad and result.dim() == 0 else None
@@ -181,8 +182,8 @@ class TensorRules:
         return self._table.put(result, found)
 
     def _run_mixing(self, call: Call) -> Any:
-        """Return a function that mixes samples: it is run on the whole batch. Without gradients, the rank's rows are
-        cut out again."""
+        """Run a function that mixes samples on the whole batch. Without gradients, this rank's rows are cut out of the
+        result."""
         rows = self._widest(call)
         part = self._table.get(rows)
         if call.has_gradient or part is None or part.kind != ROWS or not part.is_even:
@@ -199,7 +200,7 @@ class TensorRules:
         return mapped(result, own_of)
 
     def _run_selected(self, call: Call) -> Any:
-        """Of rows that a mask has selected, which are not as many on each rank."""
+        """Run a function of rows that a mask has selected. Each rank has a different number of them."""
         mixed = any(mixed_dim(call.name, call.args, call.kwargs, each.dim()) != () for each in call.tensors)
         if call.in_place or mixed or (call.has_gradient and not call.kinds <= {SELECTED}):
             return self._whole.run(call)
@@ -217,7 +218,7 @@ class TensorRules:
         return self._whole.run(call)
 
     def _note_sum(self, made: Any) -> Any:
-        """Note a sum over the batch, perhaps divided by a number of the whole batch's."""
+        """Record a sum over the batch, which may be divided by a number of the whole batch, and return it."""
         if made.grad_fn is not None:
             made.grad_fn.metadata[IS_SUM] = True
             for node, _ in made.grad_fn.next_functions:
@@ -226,7 +227,8 @@ class TensorRules:
         return self._table.put(made, Part(SUM))
 
     def resolved(self, value: Any) -> Any:
-        """What a number, which was reduced over the batch, is for the whole batch."""
+        """Return the whole batch's value of a number that was reduced over the batch. Return any other value
+        unchanged."""
         return self._whole.make(value) if self._is_reduced(value) and self._exchange.is_possible() else value
 
     def _is_reduced(self, value: Any) -> bool:
@@ -234,22 +236,23 @@ class TensorRules:
         return part is not None and part.kind not in (ROWS, SELECTED, OPEN, WHOLE)
 
     def _widest(self, call: Call) -> Any:
-        """Return the argument with most dimensions of those that are rows."""
+        """Return the argument with the most dimensions among those that are rows."""
         rows = [
             each for each in call.tensors for part in (self._table.get(each),) if part is not None and part.kind == ROWS
         ]
         return max(rows, key=lambda each: each.dim())
 
     def _differ(self, call: Call) -> bool:
-        """Return whether the arguments are rows in different orders, such as of two slices joined and of one."""
+        """Return whether the arguments are rows in different orders, for example those of two joined slices and those
+        of one."""
         blocks = {part.blocks for part in call.parts if part.kind == ROWS}
         if len(blocks) < 2 or call.name in ("cat", "concat", "concatenate"):
             return False
         return len({sum(length for length, _ in each) for each in blocks}) < len(blocks)
 
     def note_results(self, made: Any, args: Any, kwargs: Any) -> Any:
-        """Note what a model's results are: rows where they have as many as one of the arguments. Return them, with
-        those numbers that are the slice's size as the batch's."""
+        """Record the parts of a model's results. They are rows if they have as many as one of the arguments. Return the
+        results, with numbers that equal the slice's size replaced by the batch's size."""
         parts = [(each, part) for each in tensors_in((args, kwargs)) for part in (self._table.get(each),) if part]
         kinds = {part.kind for _, part in parts}
         rows = [each for each in parts if each[1].kind == ROWS]
@@ -291,7 +294,7 @@ class TensorRules:
 
 
 def _has_whole_rows(call: Call) -> bool:
-    """Return whether a tensor that is viewed has as many rows as the whole batch, whose size is among the arguments."""
+    """Return whether a viewed tensor has as many rows as the whole batch, whose size is among the arguments."""
     sizes = [size for each in call.args[1:] for size in (each if isinstance(each, (list, tuple)) else (each,))]
     rows = call.tensors[0].shape[:1] if call.tensors else ()
     return any(type(size) is BatchSize and tuple(rows) == (int(size),) for size in sizes)

@@ -1,4 +1,4 @@
-"""What the ranks compute of the whole batch, each of them the same, with the gradient of its own samples."""
+"""Computations on the whole batch. Every rank computes the same, with the gradient of its own samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .row_layout import own_rows
 
 
 class WholeBatch:
-    """`read_loss`: the part of a loss, by the graph that autograd has recorded."""
+    """The computations on the whole batch. `read_loss` returns the part of a loss from the graph that autograd has
+    recorded."""
 
     def __init__(
         self, training: Training, table: PartTable, exchange: Exchange, read_loss: Callable[[Any], Part | None]
@@ -27,11 +28,12 @@ class WholeBatch:
         self._made: dict[int, tuple[Any, tuple[int, bool], Any]] = {}
 
     def forget(self) -> None:
-        """Forget what was put together: a new batch begins."""
+        """Forget the combined values, because a new batch begins."""
         self._made.clear()
 
     def run(self, call: Call) -> Any:
-        """Return the function's result for the whole batch."""
+        """Return the function's result for the whole batch. If that is not possible, return that of the slice and
+        record it as OPEN."""
         if not self._exchange.is_possible():
             return self.note_open(call.run_own())
         try:
@@ -49,7 +51,7 @@ class WholeBatch:
         return result
 
     def _change(self, target: Any, whole: Call) -> Any:
-        """Change a tensor in place, as the whole batch's is changed."""
+        """Change a tensor in place in the same way as the whole batch's tensor, and return it."""
         part = self._table.get(target)
         with torch.no_grad():
             changed = whole.function(*whole.args, **whole.kwargs)
@@ -60,13 +62,15 @@ class WholeBatch:
         return target
 
     def note(self, tensor: Any) -> Any:
-        """Note a tensor that every rank has computed alike of the whole batch, with the gradient of its own samples."""
+        """Record a tensor that every rank has computed from the whole batch in the same way, with the gradient of its
+        own samples. Return the tensor."""
         if tensor.grad_fn is not None:
             tensor.grad_fn.metadata[IS_WHOLE] = True
         return self._table.put(tensor, Part(WHOLE))
 
     def make(self, value: Any) -> Any:
-        """Return a tensor of the slice, made the whole batch's, with its gradient; anything else as it is. NotWhole."""
+        """Return the whole batch's value of a tensor of the slice, with its gradient. Return any other value unchanged.
+        Raise NotWhole if it cannot be combined."""
         part = self._table.get(value) if isinstance(value, torch.Tensor) else None
         if part is None or part.kind in (OPEN, WHOLE):
             return value
@@ -84,11 +88,12 @@ class WholeBatch:
         return found
 
     def make_in(self, value: Any) -> Any:
-        """Return the value with each tensor in it made the whole batch's."""
+        """Return the value with each tensor in it replaced by that of the whole batch."""
         return mapped(value, self.make)
 
     def _computed_again(self, part: Part) -> Any:
-        """What is computed of sums and means, of the whole batch's, with the gradient. NotWhole."""
+        """Compute a value from the whole batch's sums and means again, with the gradient. Raise NotWhole if an argument
+        has changed since."""
 
         def thaw(each: Any) -> Any:
             if not isinstance(each, Frozen):
@@ -101,11 +106,12 @@ class WholeBatch:
         return function(*mapped(args, thaw), **mapped(kwargs, thaw))
 
     def own_rows(self, whole: Any, part: Part) -> Any:
-        """This rank's rows of a whole batch's tensor."""
+        """Return this rank's rows of a whole batch's tensor."""
         return own_rows(whole, part, self._training.rank, self._training.size)
 
     def note_open(self, result: Any) -> Any:
-        """Note that of the results nothing is known but that they depend on the slice."""
+        """Record that the results depend on the slice in an unknown way, except for losses whose graph determines their
+        part. Return the results."""
         for each in tensors_in(result):
             read = self._read_loss(each) if each.requires_grad and each.dim() == 0 else None
             if read is not None and read.kind in (WEIGHTED, SUM):

@@ -1,7 +1,7 @@
-"""What shape a function's results would have with the whole batch.
+"""The shapes that a function's results would have with the whole batch.
 
-The function is run on tensors without data, which have the whole batch's sizes. So the batch's dimension is followed
-through any function of torch, without a rule for each.
+The function is run on tensors without data that have the whole batch's sizes. In this way, the batch's dimension is
+followed through any function of torch, without a rule for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .batch_size import BatchSize
 from .parts import ROWS, SELECTED, PartTable, mapped, tensors_in
 
 SELECTED_LENGTH = 7919
-"""Stands for how many rows a mask has selected, which no other dimension has by chance."""
+"""A placeholder for the number of rows that a mask has selected. No other dimension has this size by chance."""
 
 _MAX_KNOWN = 20_000
 _SIMPLE = (int, bool, str, type(None), torch.dtype, torch.memory_format, torch.layout, type(Ellipsis))
@@ -22,7 +22,7 @@ _META = torch.device("meta")
 
 
 class _Unknown(Exception):
-    """An argument of which nothing is known."""
+    """The error that nothing is known about an argument."""
 
 
 class WholeShapes:
@@ -33,7 +33,8 @@ class WholeShapes:
         self._found: dict[Any, Any] = {}
 
     def padded_dims(self, function: Any, args: Any, kwargs: Any) -> list[set[int]] | None:
-        """The dimensions of each result whose size depends on how far the batch is padded; None as of `infer`."""
+        """Return, for each result, the dimensions whose size depends on the padded length of the batch; None in the
+        same cases as `infer`."""
         wide = self.infer(function, args, kwargs)
         self._more = 1
         try:
@@ -45,8 +46,8 @@ class WholeShapes:
         return [{dim for dim, size in enumerate(one) if other[dim] != size} for one, other in zip(wide, wider)]
 
     def infer(self, function: Any, args: Any, kwargs: Any) -> list[tuple[int, ...]] | None:
-        """Return the shapes of the tensors in the result, in order; None where they depend on data, or the function
-        does not run without."""
+        """Return the shapes of the tensors in the result, in order; None if they depend on data, or if the function
+        does not run without data."""
         try:
             key = (function, self._describe(args), self._describe(tuple(sorted(kwargs.items()))))
             found = self._found.get(key, key)
@@ -90,7 +91,7 @@ class WholeShapes:
         try:
             with torch.no_grad():
                 made = function(*mapped(args, self._without_data), **mapped(kwargs, self._without_data))
-        except Exception:  # noqa: BLE001  whatever it is, the function itself is called with data afterwards
+        except Exception:  # noqa: BLE001  the function itself is called with data afterwards
             return None
         return [tuple(each.shape) for each in tensors_in(made)]
 

@@ -1,9 +1,9 @@
-"""Answers of NCCL's RAS, as text or as JSON: which processes each communicator has, and how many operations of each
-kind they have launched (`src/ras/client_support.cc`).
+"""Answers of NCCL's RAS, as text or as JSON: the processes of each communicator, and the number of operations of each
+kind that they have launched (`src/ras/client_support.cc`).
 
-What the answers do not tell: `host` is the address of the interface that RAS talks over, not the host's name; `rank`
-is that of the communicator, not of the world. A text names the ranks that differ, and only counts the others. NCCL
-2.28.3 to 2.28.9 write no comma after `nvml_dev` of a missing rank. An answer may break off anywhere.
+The answers have quirks. `host` is the address of the interface that RAS uses, not the host's name. `rank` is that of
+the communicator, not of the world. A text names the ranks that differ, and only counts the others. NCCL 2.28.3 to
+2.28.9 write no comma after `nvml_dev` of a missing rank. An answer may be cut off anywhere.
 
 Standard library only (Python >= 3.8).
 """
@@ -25,7 +25,7 @@ _NAMES = {
     "Reduce": "reduce",
     "ReduceScatter": "reduce_scatter",
 }
-"""By NCCL's name of an operation, PyTorch's."""
+"""PyTorch's name of an operation, by NCCL's name."""
 
 _LACKING_COMMA = re.compile(r'("nvml_dev": -?\d{1,9})(\s{0,40}"status": \{\s{0,40}"unresponsive")')
 _COMMUNICATOR = re.compile(r"#\d{1,9}-\d{1,9} \(([0-9a-f]{1,16})\) (\w{1,20})")
@@ -39,8 +39,9 @@ _DEAD = re.compile(r"Process (\d{1,9}) on node (\S{1,100}) managing GPU")
 
 
 class RankCounts(NamedTuple):
-    """A rank of a communicator: where it is, and by kind how many operations it has launched. `counts` has only what
-    the answer tells. `lost`: "unresponsive", "dead"; "" where it has answered."""
+    """A rank of a communicator: its host, its process, and the number of operations that it has launched, by kind.
+    `counts` has only the kinds that the answer contains. `lost` is the reason, such as "unresponsive" or "dead", if the
+    rank has not answered; "" if it has."""
 
     rank: int
     host: str
@@ -50,8 +51,9 @@ class RankCounts(NamedTuple):
 
 
 class Communicator(NamedTuple):
-    """`size` is -1 where the answer does not tell it. `totals`: of an answer in text, by kind, the count and how many
-    ranks have launched so many."""
+    """A communicator of an answer. `size` is -1 if the answer does not contain it. `totals` is only filled by an answer
+    in text: for each kind it has pairs of a count and the number of ranks that have launched that number of operations.
+    """
 
     hash: str
     size: int
@@ -60,8 +62,9 @@ class Communicator(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`processes`: every process that the answer names, as (host, pid). `dead`: those that RAS takes for dead.
-    `fault`: why nothing can be said by it, in words that can follow "the answer"; "" where it is whole."""
+    """An answer of RAS. `processes` contains every process that the answer names, as (host, pid). `dead` contains those
+    that RAS considers dead. `fault` is the reason why the answer cannot be used, in words that can follow "the answer";
+    "" if it is complete."""
 
     communicators: tuple[Communicator, ...]
     processes: frozenset[tuple[str, int]]
@@ -70,8 +73,8 @@ class Answer(NamedTuple):
 
 
 def read_answer(text: str) -> Answer:
-    """Return the answer in `text`, JSON or text; with a `fault`, and nothing else, where it is not one, or not
-    whole."""
+    """Return the answer in `text`, JSON or text; with a `fault`, and nothing else, if it is not an answer, or not
+    complete."""
     if len(text) > MOST_BYTES:
         return _faulty("is too long")
     if not text.strip():
@@ -137,7 +140,8 @@ def _answer(communicators: tuple[Communicator, ...], dead: Iterable[tuple[str, i
 
 
 def _text_answer(text: str) -> Answer:
-    """A report is whole where it has come to its last heading, and the line after that."""
+    """Return the answer in a text report. The report is complete if it contains its last heading, and the line after
+    that."""
     if "Job summary" not in text:
         return _faulty("is not a report of RAS")
     _, found, warnings = text.partition("\nWarnings\n========")
@@ -163,8 +167,8 @@ def _text_answer(text: str) -> Answer:
 
 
 class _TextState(NamedTuple):
-    """What a report has said of one communicator so far. `at`: the kind of operation that is told of, and the count of
-    the ranks that are listed next."""
+    """The contents of a report on one communicator so far. `at` holds the kind of operation that the present lines
+    describe, and the count of the ranks that are listed next."""
 
     hash: str
     ranks: dict[int, RankCounts]

@@ -1,8 +1,8 @@
-"""Which ranks keep the others waiting, by an answer of NCCL's RAS.
+"""The ranks that keep the others waiting, according to an answer of NCCL's RAS.
 
-Counts are launches: equal ones are no sign of health (NVIDIA/nccl#1730), and a rank that is behind all others has not
-entered what they wait in. A rank that is behind in one communicator and waits in another keeps nobody waiting by
-itself. The port may lead to another job's processes: an answer that names one that is not ours is not used.
+Counts are launches. Equal counts are no sign of health (NVIDIA/nccl#1730), and a rank that is behind all others has not
+entered the call that they wait in. A rank that is behind in one communicator and waits in another is not itself the
+cause. The port may lead to another job's processes: an answer that names a process outside of this run is not used.
 
 Standard library only (Python >= 3.8).
 """
@@ -26,8 +26,8 @@ from worldsize.wings.hangs.judgement.ras.ras_answer import Answer, Communicator,
 
 
 class RankProcess(NamedTuple):
-    """A process of ours: its rank, its number, and what its node may be called in an answer, addresses before all;
-    none where nobody knows, so that the number alone decides."""
+    """A process of this run: its rank, its number, and the names that its node may have in an answer, addresses first.
+    `hosts` is empty if the names are unknown, so that the number alone decides."""
 
     rank: int
     pid: int
@@ -35,9 +35,9 @@ class RankProcess(NamedTuple):
 
 
 class _Difference(NamedTuple):
-    """A communicator whose ranks have launched different numbers of a kind of operation. All ranks are the world's;
-    `others` counts those that are ahead, and `ahead` has those of them that the answer names, which may be none; so
-    may `behind`, where it only counts them."""
+    """A communicator whose ranks have launched different numbers of a kind of operation. All ranks are those of the
+    world. `others` is the number of ranks that are ahead. `ahead` has those of them that the answer names, and may be
+    empty. `behind` may be empty as well, if the answer only counts these ranks."""
 
     kind: str
     lowest: int
@@ -48,7 +48,8 @@ class _Difference(NamedTuple):
 
 
 def ras_findings(text: str, processes: Sequence[RankProcess]) -> list[Finding]:
-    """What the answer says, findings that name ranks first; never none. It is one witness, and a weak one."""
+    """Return the findings from the answer. Findings that name ranks come first; there is always at least one. RAS is
+    one witness, and a weak one."""
     answer = read_answer(text)
     if answer.fault:
         return [told(RAS, f"the answer {answer.fault}")]
@@ -69,7 +70,7 @@ def ras_findings(text: str, processes: Sequence[RankProcess]) -> list[Finding]:
 
 
 def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]) -> dict[tuple[str, int], int]:
-    """By process of an answer, its rank in the world, for those that are ours."""
+    """Return the rank in the world of each process in an answer that belongs to this run."""
     by_pid: dict[int, list[RankProcess]] = {}
     for process in processes:
         by_pid.setdefault(process.pid, []).append(process)
@@ -85,7 +86,8 @@ def _ranks_of(named: Iterable[tuple[str, int]], processes: Iterable[RankProcess]
 def _lost_finding(
     answer: Answer, ranks: Mapping[tuple[str, int], int], processes: Sequence[RankProcess]
 ) -> Finding | None:
-    """Return the ranks that do not answer each other's RAS: what is stopped, or gone."""
+    """Return the finding on ranks that do not answer each other's RAS, since they are stopped or gone; None if there
+    are none."""
     lost = {ranks[process]: "is considered dead" for process in answer.dead}
     for communicator in answer.communicators:
         for each in communicator.ranks:
@@ -120,8 +122,8 @@ def _differences(communicator: Communicator, ranks: Mapping[tuple[str, int], int
 
 
 def _findings(differences: Sequence[_Difference]) -> list[Finding]:
-    """What the differences say. A rank that is behind in one kind and ahead in another makes other calls than the rest;
-    one that is ahead somewhere waits there."""
+    """Return the findings from the differences. A rank that is behind in one kind and ahead in another makes other
+    calls than the rest. A rank that is ahead somewhere waits there."""
     ahead = {rank for each in differences for rank in each.ahead}
     if any(each.others > len(each.ahead) for each in differences) and len({each.behind for each in differences}) > 1:
         words = (f"{ranks_text(each.behind)} in {each.kind}" for each in differences if each.behind)
@@ -149,11 +151,11 @@ def _findings(differences: Sequence[_Difference]) -> list[Finding]:
 
 
 def _counted(each: _Difference, odd: Sequence[int]) -> Sequence[int]:
-    """As many as are not odd: `ahead` has not all of them where a text only counts them."""
+    """Return a sequence whose length is the number of ranks that are not odd. `ahead` does not contain all of them if a
+    text only counts them."""
     return range(each.others + len(each.behind) - len(odd))
 
 
 def _are_crossed(difference: _Difference, all_of_them: Iterable[_Difference]) -> bool:
-    """Return whether the ranks that are behind here are those that alone are ahead of the same others in another
-    kind."""
+    """Return whether exactly the ranks that are behind here are ahead of the same other ranks in another kind."""
     return any(set(each.ahead) == set(difference.behind) and each.kind != difference.kind for each in all_of_them)

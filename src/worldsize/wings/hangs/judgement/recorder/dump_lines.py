@@ -1,9 +1,10 @@
-"""A dump of the Flight Recorder as one short line, for nodes that share no file system: of each group its calls that
-have not ended, oldest first, and its newest ones, which is what a verdict needs.
+"""A dump of the Flight Recorder as one short line, for nodes that share no file system. It contains, for each group,
+the calls that have not ended, oldest first, and the newest calls, which a verdict needs.
 
-A line is an object of JSON with "dump"; lines of stacks are lists. Its texts stand in a table, and calls name them by
-their places there. Of a tensor's size the number of its elements is kept, of a call's frames the one that counts.
-What is read may have been written by anybody: it is limited, and nothing is raised for it.
+A line is an object of JSON with "dump"; lines of stacks are lists. Its texts are in a table, and calls refer to them by
+their index. Of a tensor's size only the number of its elements is kept, of a call's frames only the relevant one. Any
+process may have written the line: sizes are limited, and nothing is raised for invalid data.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,13 +20,14 @@ from worldsize.wings.hangs.judgement.recorder.flight_recorder import Dump, Entry
 from worldsize.wings.hangs.judgement.recorder.recorded_groups import elements, own_frame
 
 MOST_BYTES = 60_000
-"""Of one line."""
+"""The maximum number of bytes of one line."""
 
 _MOST_CALLS = 100
-"""Of one group, in a line."""
+"""The maximum number of calls of one group in a line."""
 _FEWER = (_MOST_CALLS, 40, 16, 6, 2)
 _ENDED_BEFORE = 4
-"""Calls before the oldest that has not ended: they show what such records say of one that has."""
+"""The number of calls kept before the oldest one that has not ended. They show how such records describe a call that
+has ended."""
 
 _MOST_TENSORS = 32
 _MOST_READ = 1 << 20
@@ -34,8 +36,8 @@ _MOST_MEMBERS = 100_000
 
 
 def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
-    """Return the dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads. Where not
-    even a few calls of each group have room, the dump has a fault instead."""
+    """Return the dump as one line of at most `most` characters, all ASCII, which `parse_dump_line` reads. If not even a
+    few calls of each group fit, the dump has a fault instead."""
     for count in _FEWER:
         line = _line(dump._replace(entries=_newest(dump.entries, count)))
         if len(line) <= most:
@@ -44,7 +46,7 @@ def dump_line(dump: Dump, most: int = MOST_BYTES) -> str:
 
 
 def parse_dump_line(line: str | bytes) -> Dump | None:
-    """What `dump_line` wrote; None for anything else."""
+    """Return the dump in a line that `dump_line` wrote; None for anything else."""
     if len(line) > _MOST_READ:
         return None
     try:
@@ -54,8 +56,8 @@ def parse_dump_line(line: str | bytes) -> Dump | None:
 
 
 def _newest(entries: Sequence[Entry], most: int) -> tuple[Entry, ...]:
-    """Of each group and backend at most so many: half of them the oldest that have not ended, with a few before them,
-    the others the newest."""
+    """Return at most `most` entries of each group and backend. Half of them are the oldest that have not ended, with a
+    few before them; the others are the newest."""
     groups: dict[tuple[str, str, str, bool], list[int]] = {}
     for place, entry in enumerate(entries):
         groups.setdefault((entry.backend, entry.group, entry.group_name, entry.is_p2p), []).append(place)
@@ -76,7 +78,7 @@ def _has_ended(entry: Entry) -> bool:
 
 
 class _Table:
-    """Texts, each once."""
+    """A table that contains each text once."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -131,7 +133,7 @@ def _read(value: Any) -> Dump | None:
 
 
 def _entry(call: Any, texts: Sequence[str]) -> Entry:
-    """Raises one of PARSE_ERRORS for anything else."""
+    """Return the entry in a JSON value. Raise one of PARSE_ERRORS for anything else."""
     group, group_name, backend, op, state = (_of_table(texts, each) for each in call[:5])
     seq, p2p_seq, is_p2p, retired, created, counts, dtypes, *frame = call[5:]
     place = ((_of_table(texts, frame[0]), max(0, plain_number(frame[1])), _of_table(texts, frame[2])),) if frame else ()
@@ -160,7 +162,8 @@ def _of_table(texts: Sequence[str], place: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    """Python's numbers have no end, but what is shown of them is to have one."""
+    """Return the number; -1 for any other value, and for a number that is too long to show, since Python's numbers are
+    unbounded."""
     return value if type(value) is int and abs(value) < 2**100 else -1
 
 

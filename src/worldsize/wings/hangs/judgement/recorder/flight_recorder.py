@@ -1,14 +1,16 @@
 """Dumps of PyTorch's Flight Recorder, one of each rank: pickles, or JSON of the same form.
 
-They are written by the user's processes, so anything may be in them: a dump that cannot be understood is one with a
-`fault`, and nothing is raised. Facts that the format does not tell, seen with torch 2.13:
+The user's processes write them, so they may contain anything. A dump that cannot be understood has a `fault`, and
+nothing is raised. Facts that the format does not state, observed with torch 2.13:
 
-- A rank's dump of gloo (`_dump_fr_trace`) leaves each entry in the state "scheduled" for ever; `retired` becomes true
-  when the call has ended. NCCL's (`_dump_nccl_trace`) has states, and retires calls that have failed, too.
+- A rank's dump of gloo (`_dump_fr_trace`) leaves each entry in the state "scheduled" for ever; `retired`
+  becomes true when the call has ended. NCCL's (`_dump_nccl_trace`) has states, and also retires calls that
+  have failed.
 - Sequence numbers begin with 1 and count per process group and backend.
-- `pg_id` counts the groups of one process: two ranks' groups with the same number need not be the same. The name does
-  tell them apart.
-- gloo's `pg_config` has one entry under "", of the group that was made last, with no ranks where there are several.
+- `pg_id` counts the groups of one process: two ranks' groups with the same number need not be the same. The
+  name distinguishes them.
+- gloo's `pg_config` has one entry under "", of the group that was made last, without ranks if there are
+  several.
 - Point-to-point calls of gloo are not recorded.
 
 Standard library only (Python >= 3.8).
@@ -23,7 +25,7 @@ from worldsize.common.named_tuple import Any, NamedTuple
 from worldsize.wings.hangs.judgement.recorder.pickled_values import MOST_BYTES, NotReadable, read_pickle
 
 WHOLE_WORLD = "default_pg"
-"""What PyTorch calls the group of all ranks."""
+"""PyTorch's name for the group of all ranks."""
 
 _MOST_ENTRIES = 100_000
 _MOST_RANKS = 100_000
@@ -34,17 +36,17 @@ _LARGEST = 2**62
 
 
 class Entry(NamedTuple):
-    """One call that a rank has made.
+    """A call that a rank has made.
 
-    group       the process group's name, the same on all its ranks; `group_name`: what it is for ("default_pg",
-                "mesh_dp", "undefined")
-    backend     "nccl", "gloo"; "" where the record does not say
-    seq         the collective call's number in its group and backend; several that were coalesced share one
+    group       the process group's name, the same on all its ranks
+    group_name  the purpose of the group ("default_pg", "mesh_dp", "undefined")
+    backend     "nccl", "gloo"; "" if the record does not contain it
+    seq         the collective call's number in its group and backend; several coalesced calls share one
     p2p_seq     the same for point-to-point calls
     op          "all_reduce", "broadcast", "send 0->1"
-    sizes       of each input tensor; `dtypes` likewise
-    state       "scheduled", "started", "completed"; `retired`: whether the recorder waits for it no more
-    created     Unix seconds by the rank's clock, 0 where it is not known
+    sizes       those of each input tensor; `dtypes` likewise
+    state       "scheduled", "started", "completed"; `retired`: whether the recorder no longer waits for it
+    created     Unix seconds by the rank's clock, 0 if unknown
     frames      file, line, function; the innermost first
     """
 
@@ -64,13 +66,13 @@ class Entry(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """What one rank has recorded.
+    """The record of one rank.
 
     entries  in the order of the calls
-    members  by a group's name, its ranks, where the record says them
+    members  the ranks of each group, by its name, if the record contains them
     whole    whether no older entry has been overwritten
-    taken    when the dump was made, Unix seconds by the rank's clock; None where nobody knows
-    fault    why the dump cannot be read, in words that can follow "it"; "" where it can
+    taken    the time of the dump, in Unix seconds by the rank's clock; None if unknown
+    fault    the reason why the dump cannot be read, in words that can follow "it"; "" if it can
     """
 
     rank: int
@@ -82,8 +84,8 @@ class Dump(NamedTuple):
 
 
 def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
-    """Return the dump in the file, which may be missing, another kind of file, or damaged: then the dump has a
-    `fault`."""
+    """Return the dump in the file. The file may be missing, damaged, or of another kind; the dump has a `fault`
+    then."""
     try:
         data = read_file(path, MOST_BYTES + 1)
     except FileNotFoundError:
@@ -94,7 +96,7 @@ def read_dump_file(path: str, rank: int, taken: float | None = None) -> Dump:
 
 
 def read_dump(data: bytes, rank: int, taken: float | None = None) -> Dump:
-    """Return the dump that `data` holds, as a pickle or as JSON; with a `fault` where it holds something else."""
+    """Return the dump that `data` holds, as a pickle or as JSON; with a `fault` if it holds anything else."""
     try:
         value = _json_value(data) if data[:1] in (b"{", b" ", b"\n") else read_pickle(data)
         return _dump(value, rank, taken)
@@ -118,7 +120,8 @@ def _faulty(rank: int, fault: str) -> Dump:
 
 
 def merged_dumps(first: Dump, second: Dump) -> Dump:
-    """What a rank has recorded of two backends, each by a recorder of its own; where one cannot be read, the other."""
+    """Return one dump from those of a rank's two backends, each of which has a recorder of its own. If one cannot be
+    read, return the other."""
     if first.fault or second.fault:
         return second if first.fault else first
     entries = sorted((*first.entries, *second.entries), key=lambda entry: entry.created)
@@ -142,7 +145,7 @@ def _dump(value: Any, rank: int, taken: float | None) -> Dump:
 
 
 def _entry(value: Mapping[Any, Any]) -> Entry | None:
-    """Return the entry; None for one that tells neither its group nor its number."""
+    """Return the entry; None for one that contains neither its group nor its number."""
     group = value.get("process_group")
     seq, p2p_seq = plain_number(value.get("collective_seq_id")), plain_number(value.get("p2p_seq_id"))
     if not isinstance(group, (list, tuple)) or len(group) != 2 or (seq < 0 and p2p_seq < 0):
@@ -166,7 +169,7 @@ def _entry(value: Mapping[Any, Any]) -> Entry | None:
 
 
 def _members(value: Any) -> dict[str, tuple[int, ...]]:
-    """By group, its ranks: the recorder writes them as the text of a list."""
+    """Return the ranks of each group, which the recorder writes as the text of a list."""
     found = {}
     for name, group in list(value.items())[:_MOST_RANKS] if isinstance(value, dict) else ():
         said = group.get("ranks") if isinstance(group, dict) else None
@@ -202,8 +205,8 @@ def plain_number(value: Any) -> int:
 
 
 def plain_text(value: Any) -> str:
-    """Return a text fit for any terminal, cut where it is too long; "" for anything that is none. Numbers count as
-    texts."""
+    """Return a text that is safe for any terminal, cut if it is too long; "" for a value that is no text. Numbers count
+    as texts."""
     said = str(value) if type(value) is int and abs(value) < _LARGEST else value
     if not isinstance(said, str):
         return ""

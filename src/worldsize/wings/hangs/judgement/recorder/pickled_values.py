@@ -1,10 +1,10 @@
-"""Plain values out of a pickle that anybody may have written: dicts, lists, tuples, texts, numbers, None.
+"""Plain values from a pickle that any process may have written: dicts, lists, tuples, texts, numbers, None.
 
-What makes objects of classes is refused, and nothing is ever called. Python's own unpickler is not used, even with a
-`find_class` that raises: a memo index of four bytes makes the C one allocate gigabytes, and a tuple that is nested a
-million times overflows the stack of C once it is hashed as a key. So keys are texts and numbers, and the memo is a
-dict. PyTorch writes dumps of its Flight Recorder in protocol 2 (`torch/csrc/jit/serialization/pickler.cpp`), one
-opcode for each value; Python's own protocols 2 to 5 are read, too, as far as they write plain values.
+Opcodes that make objects of classes are refused, and nothing is ever called. Python's own unpickler is not used, even
+with a `find_class` that raises: a memo index of four bytes makes the C one allocate gigabytes, and a tuple that is
+nested a million times overflows the stack of C once it is hashed as a key. So keys are texts and numbers, and the memo
+is a dict. PyTorch writes dumps of its Flight Recorder in protocol 2 (`torch/csrc/jit/serialization/pickler.cpp`), one
+opcode for each value. Python's own protocols 2 to 5 can also be read, to the extent that they write plain values.
 
 Standard library only (Python >= 3.8).
 """
@@ -18,17 +18,18 @@ from worldsize.common.named_tuple import Any
 
 MOST_BYTES = 64 * 2**20
 _MOST_DEPTH = 64
-"""Containers that are open at the same time."""
+"""The maximum number of containers that are open at the same time."""
 _LONGEST_NUMBER = 16
-"""Bytes of a whole number."""
+"""The maximum number of bytes of a whole number."""
 
 
 class NotReadable(Exception):
-    """What was given holds no plain values, or too much; it says why, in words that can follow "it"."""
+    """The error for data that holds no plain values, or too many. Its text is the reason, in words that can follow
+    "it"."""
 
 
 def read_pickle(data: bytes) -> Any:
-    """Return the value that `data` is a pickle of. NotReadable for everything else."""
+    """Return the value that `data` is a pickle of. Raise NotReadable for anything else."""
     if len(data) > MOST_BYTES:
         raise NotReadable(f"is longer than {MOST_BYTES >> 20} MiB")
     try:
@@ -40,7 +41,7 @@ def read_pickle(data: bytes) -> Any:
 
 
 class _Reader:
-    """A pickle and how far it is read."""
+    """A pickle and the reading position in it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""Process groups, put together from the dumps of their ranks: who has made which call, and which have ended.
+"""Process groups, combined from the dumps of their ranks: which rank has made which call, and which calls have ended.
 
 Standard library only (Python >= 3.8).
 """
@@ -11,15 +11,16 @@ from worldsize.common.named_tuple import NamedTuple
 from worldsize.wings.hangs.judgement.recorder.flight_recorder import WHOLE_WORLD, Dump, Entry
 
 _SIZED = frozenset(("all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"))
-"""Calls whose inputs have as many elements on all ranks. Of the others, some may differ by right."""
+"""Calls whose inputs have the same number of elements on all ranks. In some of the other calls they may legitimately
+differ."""
 
 
 class Group(NamedTuple):
-    """One process group on one backend.
+    """A process group on one backend.
 
     name     "group 5 (mesh_tp)", "group 2"; "" for the group of all ranks
-    calls    by rank, by number, the entries that share the number; for each rank whose record tells where it is
-    unseen   members of which no record tells where they are
+    calls    by rank and by number, the entries that share the number; for each rank whose record shows its position
+    unseen   members whose position no record shows
     """
 
     name: str
@@ -27,18 +28,18 @@ class Group(NamedTuple):
     unseen: tuple[int, ...]
 
     def last(self, rank: int) -> int:
-        """Return the number of the rank's last call; 0 where it has made none."""
+        """Return the number of the rank's last call; 0 if it has made none."""
         return max(self.calls[rank], default=0)
 
     def shared(self) -> list[int]:
-        """Return the numbers that every record holds, ascending: older ones may be overwritten in some."""
+        """Return the numbers that every record holds, ascending. Older ones may be overwritten in some records."""
         every = [set(calls) for calls in self.calls.values()]
         return sorted(set.intersection(*every)) if every else []
 
 
 def groups_of(dumps: Sequence[Dump], world_size: int) -> list[Group]:
-    """Return the groups in which a call is recorded, that of all ranks first. Where nothing tells a group's ranks, one
-    that has made no call in it is not known to belong to it."""
+    """Return the groups in which a call is recorded, that of all ranks first. If no record contains a group's ranks, a
+    rank that has made no call in the group is not known to belong to it."""
     found: dict[tuple[str, str, tuple[int, ...]], dict[int, dict[int, list[Entry]]]] = {}
     names: dict[tuple[str, str], str] = {}
     configured = _configured(dumps)
@@ -67,7 +68,7 @@ def _configured(dumps: Iterable[Dump]) -> dict[str, set[tuple[int, ...]]]:
 def _members(
     dump: Dump, group: str, title: str, configured: Mapping[str, set[tuple[int, ...]]], world_size: int
 ) -> tuple[int, ...]:
-    """Return the ranks of the group; none where only the entries tell them."""
+    """Return the ranks of the group; empty if only the entries show them."""
     if title == WHOLE_WORLD:
         return tuple(range(world_size))
     own = dump.members.get(group, ()) if group else ()
@@ -94,10 +95,10 @@ def _group(
 
 
 class Ends:
-    """Which calls have ended, by what a backend's records say of it.
+    """The knowledge of which calls have ended, according to a backend's records.
 
-    Where an entry of the backend is started or completed, the states tell; else, where one is retired, that tells; else
-    nothing does.
+    If any entry of the backend is started or completed, the states show it. Otherwise, if any is retired, `retired`
+    shows it. Otherwise nothing does.
     """
 
     def __init__(self, dumps: Iterable[Dump]) -> None:
@@ -111,7 +112,7 @@ class Ends:
                     self._by_retirement.add(entry.backend)
 
     def have(self, entries: Iterable[Entry]) -> bool | None:
-        """Return whether all of these have ended; None where the records do not tell."""
+        """Return whether all of these have ended; None if the records do not show it."""
         ended = [self._has(entry) for entry in entries]
         return None if None in ended else all(ended)
 
@@ -122,8 +123,8 @@ class Ends:
 
 
 def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
-    """What must be the same on all ranks: the calls, and the elements and types of their inputs where all ranks' are
-    alike."""
+    """Return the values that must be the same on all ranks: the calls, and the elements and types of their inputs if
+    those are equal on all ranks."""
     return tuple(
         (entry.op, tuple(map(elements, entry.sizes)), entry.dtypes) if entry.op in _SIZED else (entry.op,)
         for entry in entries
@@ -131,7 +132,7 @@ def signature(entries: Iterable[Entry]) -> tuple[object, ...]:
 
 
 def elements(size: Iterable[int]) -> int:
-    """Return the elements of a tensor of this size."""
+    """Return the number of elements of a tensor of this size."""
     count = 1
     for each in size:
         count *= each
@@ -139,5 +140,5 @@ def elements(size: Iterable[int]) -> int:
 
 
 def own_frame(entry: Entry) -> tuple[str, int, str] | None:
-    """Return the innermost place that is not PyTorch's own; None where there is none."""
+    """Return the innermost place that is not PyTorch's own; None if there is none."""
     return next((frame for frame in entry.frames if frame[0] and "/torch/" not in frame[0]), None)

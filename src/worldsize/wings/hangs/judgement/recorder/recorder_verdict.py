@@ -1,8 +1,8 @@
-"""Which ranks keep the others waiting, by their dumps of the Flight Recorder.
+"""The ranks that keep the others waiting, according to their dumps of the Flight Recorder.
 
-The majority is right, not the first rank. Per process group, calls are aligned by their numbers, and the first call
+The majority is right, not the first rank. In each process group, calls are aligned by their numbers, and the first call
 that has not ended everywhere decides. A rank that has not come to a call because it waits in another group, or for
-another rank, keeps nobody waiting by itself: only those are named that wait for nobody. A missing dump names nobody.
+another rank, is not itself the cause: only ranks that wait for no other rank are named. A missing dump names no rank.
 
 Standard library only (Python >= 3.8).
 """
@@ -42,8 +42,8 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 class _Problem(NamedTuple):
-    """The first call of a group that has not ended everywhere. `odd`: the ranks that may be the cause; `stuck`: those
-    that wait in the call; `left`: those that have left it."""
+    """The first call of a group that has not ended everywhere. `odd` are the ranks that may be the cause, `stuck` those
+    that wait in the call, `left` those that have left it."""
 
     kind: str | None
     group: Group
@@ -55,7 +55,7 @@ class _Problem(NamedTuple):
 
     @property
     def call(self) -> str:
-        """What most of the ranks that are not odd have called; "" where the records have lost it."""
+        """The call that most of the ranks that are not odd have made; "" if the records no longer contain it."""
         said = Counter(each[0].op for rank, each in self.entries.items() if each and rank not in self.odd)
         return said.most_common(1)[0][0] if said else ""
 
@@ -70,10 +70,10 @@ class _Problem(NamedTuple):
 
 
 def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
-    """What the dumps say, findings that name ranks first; never none.
+    """Return the findings from the dumps. Findings that name ranks come first; there is always at least one.
 
-    The dumps are to be taken after everything has stood still: where the newest call is newer than a dump, nothing is
-    said. Ranks without a dump may be left out of `dumps`.
+    The dumps must be taken after everything has come to a halt: if the newest call is newer than a dump, no rank is
+    named. Ranks without a dump may be left out of `dumps`.
     """
     readable = [dump for dump in dumps if not dump.fault and 0 <= dump.rank < world_size]
     remark = _remark(dumps, {dump.rank for dump in readable}, world_size)
@@ -95,7 +95,7 @@ def recorder_findings(dumps: Sequence[Dump], world_size: int) -> list[Finding]:
 
 
 def _remark(dumps: Iterable[Dump], readable: set[int], world_size: int) -> str:
-    """Return the dumps that are not there, as the end of a sentence."""
+    """Return the list of missing dumps, as the end of a sentence."""
     missing = sorted(set(range(world_size)) - readable)
     faults = {dump.rank: dump.fault for dump in dumps if dump.fault and dump.fault != "is missing"}
     absent = [rank for rank in missing if rank not in faults]
@@ -146,7 +146,7 @@ def _in_shared_call(
 
 
 def _before_entry(group: Group, low: int, ends: Ends) -> _Problem:
-    """Return the problem of the first call that some have entered and others have not."""
+    """Return the problem of the first call that some ranks have entered and others have not."""
     absent = tuple(sorted(rank for rank in group.calls if group.last(rank) == low))
     ahead = sorted(set(group.calls) - set(absent))
     stuck = tuple(rank for rank in ahead if _waits(group.calls[rank], low, ends))
@@ -160,7 +160,8 @@ def _waits(calls: Mapping[int, tuple[Entry, ...]], low: int, ends: Ends) -> bool
 
 
 def _blocked(problems: Sequence[_Problem], dumps: Iterable[Dump], ends: Ends) -> list[set[int]]:
-    """For each problem, those of its odd ranks that wait elsewhere: in another group's call, or for another rank."""
+    """Return, for each problem, those of its odd ranks that wait elsewhere: in another group's call, or for another
+    rank."""
     waits = {dump.rank for dump in dumps for each in dump.entries if each.is_p2p and ends.have((each,)) is not True}
     calls = Counter(rank for problem in problems for rank in problem.stuck)
     return [
@@ -211,7 +212,8 @@ def _finding(problem: _Problem, blocked: set[int], remark: str) -> Finding:
 
 
 def _other_order(problems: Sequence[_Problem], seen: set[int]) -> list[Finding]:
-    """Of two groups of all ranks that were `seen`, few ranks wait in one, and all others in the other."""
+    """Return the finding on two groups of all ranks that were `seen`, if few ranks wait in one group, and all others in
+    the other; empty if there are no such groups."""
     for one, two in itertools.permutations(problems, 2):
         is_crossed = one.kind == two.kind == NOT_ENTERED and one.odd == two.stuck and two.odd == one.stuck
         members = set(one.group.calls)
@@ -224,7 +226,7 @@ def _other_order(problems: Sequence[_Problem], seen: set[int]) -> list[Finding]:
 
 
 def _difference(odd: Sequence[Entry], usual: Sequence[Entry]) -> str:
-    """Return the odd call in words that tell it from the usual one."""
+    """Return the odd call, in words that distinguish it from the usual one."""
     mine, other = odd[0], usual[0]
     if mine.op != other.op or len(odd) != len(usual):
         return mine.op or "another call"
@@ -235,14 +237,14 @@ def _difference(odd: Sequence[Entry], usual: Sequence[Entry]) -> str:
 
 
 def _place(calls: Iterable[Sequence[Entry]]) -> tuple[str, int, str] | None:
-    """Where the calls were made, if all in one place."""
+    """Return the place at which the calls were made, if it is the same for all; None otherwise."""
     places = {own_frame(each[0]) for each in calls if each}
     return places.pop() if len(places) == 1 else None
 
 
 def _without_repetition(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the first finding of each kind and ranks, which is the earliest; who waits elsewhere for them is told with
-    it."""
+    """Return the first finding of each kind and ranks, which is the earliest. Its text includes the ranks that wait
+    elsewhere for the same ranks."""
     found: dict[tuple[str | None, tuple[int, ...]], Finding] = {}
     elsewhere: dict[tuple[str | None, tuple[int, ...]], set[int]] = {}
     for each in findings:

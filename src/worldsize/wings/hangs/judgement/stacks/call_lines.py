@@ -1,4 +1,5 @@
-"""Whether a line that waits in a call of several ranks shows that the call may be one of some ranks alone.
+"""The check of whether a line that waits in a call of several ranks shows that only some ranks may take part in the
+call.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -18,8 +19,8 @@ _ROOTED = re.compile(r"_?(?:broadcast|reduce|gather|scatter)\w*")
 
 
 def is_of_one_group(wait: Wait) -> bool:
-    """Return whether nothing shows that fewer than all ranks take part in the call, or leave it at different times. A
-    line that nobody could read shows nothing, and is not enough."""
+    """Return whether nothing shows that fewer than all ranks take part in the call, or leave it at different times.
+    False for a line whose text could not be read, since it shows nothing."""
     text = wait.user_frame.text if wait.user_frame is not None else ""
     is_of_some = _POINT_TO_POINT.fullmatch(wait.call) or _ROOTED.fullmatch(wait.call) or _SOME_RANKS.search(text)
     return wait.kind == COLLECTIVE and bool(text) and not is_of_some

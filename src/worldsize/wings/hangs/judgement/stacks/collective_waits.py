@@ -1,5 +1,5 @@
-"""What a thread waits for, by its stack: other ranks in a collective call or at the start, its data loader, a child
-process, a lock, time, a file; and which line of the user's own code it is in, and at which long work.
+"""The wait of a thread, from its stack: for other ranks in a collective call or at the start, for its data loader, a
+child process, a lock, time, or a file. Also the line of the user's own code that the thread is in, and its long work.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -35,35 +35,37 @@ from worldsize.wings.hangs.judgement.stacks.wait_rules import (
 )
 
 KINDS = (START, COLLECTIVE, MAY, DEVICE, LOADER, CHILD, LOCK, SLEEP, IO)
-"""Where the frames of one thread tell several, the first of these counts: a start calls collectives, which lock."""
+"""The kinds of waits. If the frames of one thread show several, the first of these counts: a start calls collectives,
+which use locks."""
 
 BACKWARD = "backward"
 """The call of autograd, which waits for other ranks, or for a device, or computes."""
 
 FOR_CHILDREN = (LOADER, CHILD)
-"""What a thread waits for that other processes of the same rank do."""
+"""The kinds of waits for work of other processes of the same rank."""
 
 _LIBRARY = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages|worldsize_inrank)/|/lib(?:64)?/python\d(?:\.\d+)?/|/python\d+\.zip/"
     r"|^<frozen |^<__array_function__|/inrank/sitecustomize\.py$|worldsize/wings/\w+/inrank/|(?:^|/)bin/[\w-]+$"
     r"|\.so(?:\.\d+)*$|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$"
 )
-"""Files that are no user's own: Python's and its packages', the hook's, programs such as torchrun, and what
-torch.compile has written."""
+"""Pattern of files that are not the user's own: Python's and its packages', the hook's, programs such as torchrun, and
+files that torch.compile has written."""
 
 _STARTS_OF_CHILDREN = re.compile(r"multiprocessing/(?:process|popen_\w+|forkserver|spawn)\.py$")
 _BACKWARD = re.compile(r"torch/autograd/graph\.py$")
 _OUTERMOST = frozenset((START, COLLECTIVE, MAY, DEVICE, LOADER, CHILD))
-"""Of these kinds, the outermost call of a library is what the user's code has called: `all_gather_object` rather than
-`all_gather`. Of the others the innermost one tells more."""
+"""The kinds for which the outermost call of a library counts, since the user's code has called it: `all_gather_object`
+rather than `all_gather`. For the other kinds the innermost call is more informative."""
 
 
 _KNOWN_STATES = ("R", "S", "D")
 
 
 class Wait(NamedTuple):
-    """What a thread waits for. call: the function, "" where `kind` is None; kind: one of KINDS, None: for nothing that
-    is known, so it may compute; user_frame: the innermost frame of the user's own code, None where there is none."""
+    """The wait of a thread. `call` is the function, "" if `kind` is None. `kind` is one of KINDS; None if no wait is
+    known, so that the thread may compute. `user_frame` is the innermost frame of the user's own code; None if there is
+    none."""
 
     call: str
     kind: str | None
@@ -71,23 +73,23 @@ class Wait(NamedTuple):
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file is Python's own, a package's, or a program's that starts scripts. What has no file counts,
-    too."""
+    """Return whether a file belongs to Python, to a package, or to a program that starts scripts. Code without a file
+    also counts."""
     return not file or _LIBRARY.search(file) is not None
 
 
 def user_frame_of(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost frame of the user's own code."""
+    """Return the innermost frame of the user's own code; None if there is none."""
     return next((frame for frame in frames if not is_library(frame.file)), None)
 
 
 def called_frames(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """What the user's innermost code has called: all frames where nothing is the user's own."""
+    """Return the frames that the user's innermost code has called; all frames if none is the user's own."""
     return frames[: next((index for index, each in enumerate(frames) if not is_library(each.file)), len(frames))]
 
 
 def own_frames(stack: ThreadStack) -> tuple[Frame, ...]:
-    """Of a child's thread, the frames that are not those of the process that it was forked from."""
+    """Return the frames of a child's thread without those of the process that it was forked from."""
     for index, frame in enumerate(stack.frames):
         if frame.name == "_bootstrap" and _STARTS_OF_CHILDREN.search(frame.file):
             return stack.frames[:index]
@@ -95,13 +97,13 @@ def own_frames(stack: ThreadStack) -> tuple[Frame, ...]:
 
 
 def wait_of(stack: ThreadStack | None) -> Wait:
-    """What a thread waits for.
+    """Return the wait of a thread.
 
-    Frames count from the innermost to the user's own: of what the user's code has called. Where they tell nothing, the
-    source of the innermost line does, if it is known and the thread does not compute. One that computes and holds
-    Python's lock waits for no lock, time or file, whatever it calls; one that does not hold it may wait for its device,
-    since that is asked again and again. A call that has come to a checkpoint or to a
-    compilation waits for what that does: autograd compiles before it calls.
+    The frames that the user's code has called count, from the innermost to the user's own. If they show nothing, the
+    source of the innermost line may, if it is known and the thread does not compute. A thread that computes and holds
+    Python's lock waits for no lock, time or file, even if its frames show such a call. A thread that computes without
+    that lock may wait for its device, which is polled. A call that has led to a checkpoint or to a compilation waits
+    for that work: autograd compiles before it calls.
     """
     if stack is None:
         return Wait("", None, None)
@@ -120,12 +122,12 @@ def wait_of(stack: ThreadStack | None) -> Wait:
 
 
 def is_native(stack: ThreadStack) -> bool:
-    """Return whether a thread computes without Python's lock: in native code, which may be that which asks a device."""
+    """Return whether a thread computes without Python's lock: in native code, which may be code that polls a device."""
     return stack.active is True and stack.holds_gil is False
 
 
 def work_of(stack: ThreadStack) -> LongWork | None:
-    """Return the checkpoint or the compilation that a thread is at; None for one that waits for other ranks within
+    """Return the checkpoint or the compilation that a thread is at; None for a thread that waits for other ranks within
     it."""
     if wait_of(stack).kind in (COLLECTIVE, START):
         return None
@@ -142,8 +144,8 @@ def may_wait_for_children(stacks: RankStacks) -> bool:
 
 
 def wait_of_process(stacks: RankStacks) -> Wait:
-    """What the main thread waits for. The kernel knows whether it computes, and what it waits for, where its stack does
-    not tell."""
+    """Return the wait of the main thread. If its stack does not show whether it computes, or what it waits for, the
+    kernel's values do."""
     thread = stacks.main_thread
     if thread is not None and thread.active is None and stacks.state in _KNOWN_STATES:
         thread = thread._replace(active=stacks.state == "R")
@@ -158,9 +160,9 @@ def wait_of_process(stacks: RankStacks) -> Wait:
 
 
 def _wait_by_frame(frame: Frame, stack: ThreadStack) -> tuple[str, str] | None:
-    """Return the kind and the call. Autograd waits in C++ for the collectives of DistributedDataParallel, and computes
-    there, or waits for a device, as well: which of these, only a source tells that knows whether the thread computes.
-    """
+    """Return the kind and the call; None if the frame shows none. Autograd waits in C++ for the collectives of
+    DistributedDataParallel, and also computes or waits for a device there. Only a source that knows whether the thread
+    computes can distinguish these."""
     if frame.name == "_engine_run_backward" and _BACKWARD.search(frame.file):
         if stack.active:
             return (DEVICE, BACKWARD) if is_native(stack) else None
@@ -179,7 +181,7 @@ def _wait_by_rules(frame: Frame) -> tuple[str, str] | None:
 
 
 def wait_by_line(text: str) -> tuple[str | None, str]:
-    """Return the kind of a line's call of C, and the call; None and "" where no rule finds one."""
+    """Return the kind of a line's call into C, and the call; None and "" if no rule matches."""
     code = text.partition("#")[0]
     for rule in LINE_RULES:
         match = rule.line.search(code)

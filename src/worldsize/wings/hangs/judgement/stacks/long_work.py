@@ -1,7 +1,9 @@
-"""The tables of work that may take long without a sign of life, by a stack's frames: checkpoints and compilations.
+"""The tables of work that may take long without a sign of life, according to a stack's frames: checkpoints and
+compilations.
 
-Only frames of libraries count, of what the user's innermost code has called: a function of the user's own may have any
-name.
+Only frames of libraries that the user's innermost code has called count, since a function of the user's own may have
+any name.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,15 +21,16 @@ WRITES, READS, COMPILES = "writes a checkpoint", "reads a checkpoint", "compiles
 
 
 class LongWork(NamedTuple):
-    """What a thread or a child is at. what: one of the words above; call: the function that the user's code has called,
-    or the child's program."""
+    """The long work of a thread or a child. `what` is one of the words above. `call` is the function that the user's
+    code has called, or the child's program."""
 
     what: str
     call: str
 
 
 def _frames(what: str, file: str, function: str, call: str) -> FrameRule:
-    """Return a call that ends with a dot stands before the function's own name."""
+    """Return the rule for a function in a file. A `call` that is empty, or ends with a dot or a space, is a prefix of
+    the function's own name."""
     return FrameRule(what, re.compile(file), re.compile(function), call)
 
 
@@ -51,7 +54,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(READS, r"torch/distributed/checkpoint/state_dict_loader\.py$", r"\w+", _DCP + "load"),
     _frames(WRITES, r"torch/distributed/checkpoint/\w+\.py$", r"write_data|_write_\w+|finish", _DCP),
     _frames(READS, r"torch/distributed/checkpoint/\w+\.py$", r"read_data|_read_\w+|read_metadata", _DCP),
-    # What stands on it.
+    # Libraries based on it.
     _frames(WRITES, r"deepspeed/runtime/engine\.py$", r"save_\w+|_save_\w*checkpoint", "DeepSpeed's "),
     _frames(READS, r"deepspeed/runtime/engine\.py$", r"_?load_\w*checkpoint", "DeepSpeed's "),
     _frames(WRITES, r"deepspeed/runtime/checkpoint_engine/", r"save", "DeepSpeed's "),
@@ -105,20 +108,21 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     ),
     _frames(COMPILES, r"numba/\w+/(?:dispatcher|compiler\w*)\.py$", r"_?compile\w*", "Numba"),
 )
-"""The first rule of a frame counts."""
+"""The rules for frames. The first rule that matches a frame counts."""
 
 LINE_RULES: tuple[LineRule, ...] = (LineRule(WRITES, re.compile(r"\b((?:cloud)?pickle|dill)\s*\.\s*dump\s*\(")),)
-"""Calls of C: the first group is the module."""
+"""The rules for calls into C. The first group is the module."""
 
 _COMPILERS = re.compile(
     r"(?:[\w.]+-)*(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+)(?:-\d+)?|cc1|cc1plus|lto1|collect2|as|ld|ld\.\w+"
     r"|nvcc|cicc|ptxas|fatbinary|cudafe\+\+|nvlink|hipcc|icpx?|ninja|make|cmake|rustc|cargo"
 )
-"""Programs that are compilers, and those that start them."""
+"""Pattern of programs that are compilers, and of those that start them."""
 
 
 KNOWN_FRAMES = 4096
-"""Frames whose rule is remembered: a thousand ranks stand in the same ones, and there are some hundred rules."""
+"""The number of frames whose rule is remembered: a thousand ranks are in the same frames, and there are some hundred
+rules."""
 
 
 @lru_cache(KNOWN_FRAMES)
@@ -132,18 +136,18 @@ def _work_by_frame(frame: Frame) -> LongWork | None:
 
 
 def innermost_work(frames: Sequence[Frame]) -> int:
-    """Return the index of the innermost frame of such work; that after the last where there is none."""
+    """Return the index of the innermost frame of long work; the number of frames if there is none."""
     return next((index for index, frame in enumerate(frames) if _work_by_frame(frame) is not None), len(frames))
 
 
 def work_of_frames(frames: Sequence[Frame]) -> LongWork | None:
-    """Return the work that these frames are in, by the outermost of them: `Trainer.save_model` rather than
-    `torch.save`."""
+    """Return the work of these frames, from the outermost frame that has any: `Trainer.save_model` rather than
+    `torch.save`. None if there is none."""
     return next((found for found in map(_work_by_frame, reversed(frames)) if found is not None), None)
 
 
 def work_of_line(text: str) -> LongWork | None:
-    """Return the work that a line of the user's own does by a call of C."""
+    """Return the work that a line of the user's own code does by a call into C; None if there is none."""
     for rule in LINE_RULES:
         match = rule.line.search(text.partition("#")[0])
         if match is not None:
@@ -152,5 +156,5 @@ def work_of_line(text: str) -> LongWork | None:
 
 
 def work_of_program(command: str) -> LongWork | None:
-    """Return the work of a child, by its program's name as the kernel has it."""
+    """Return the work of a child, from its program's name according to the kernel; None if it is no compiler."""
     return LongWork(COMPILES, command) if _COMPILERS.fullmatch(command) else None

@@ -1,6 +1,7 @@
-"""What is kept of a look at a run, and for how long a rank has done the same in all looks.
+"""The summaries of looks at a run that are kept, and the time for which a rank has done the same in all of them.
 
-A rank that computes, or waits for its device, is at work, until it has done so in one place for too long.
+A rank that computes, or waits for its device, counts as working until it has done so in one place for too long.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -14,16 +15,17 @@ from worldsize.wings.hangs.judgement.stacks.rank_activity import AT_DEVICE, COMP
 from worldsize.wings.hangs.judgement.stacks.rank_looks import RankLook
 
 LOOKS = 3
-"""So many looks that show the same are enough, of a rank that computes in Python alone, or only wakes up."""
+"""The number of looks with the same result that is enough for a rank that computes in Python alone, or only wakes
+up."""
 
 LONG_FACTOR = 6
-"""A single call of native code, or what a device does, may take so many times the limit."""
+"""The multiple of the limit that a single call of native code, or the work of a device, may take."""
 
 
 class RankSummary(NamedTuple):
-    """What a rank did in a look. own, exact: digests of where it was, in the user's functions and altogether, "" where
-    it was not in one place; is_pure: whether Python itself ran in the user's own code; spent: seconds of CPU, so far,
-    of threads that use none while its device lets it wait."""
+    """The summary of a rank in one look. `own` and `exact` are digests of its place, in the user's functions and in all
+    frames; "" if it was not in one place. `is_pure` is true if Python itself ran in the user's own code. `spent` is the
+    CPU time so far, in seconds, of threads that use none while the rank waits for its device."""
 
     activity: str
     own: str
@@ -33,7 +35,7 @@ class RankSummary(NamedTuple):
 
 
 class LookSummary(NamedTuple):
-    """A look at a run. at: Unix seconds; ranks: by rank, what it did."""
+    """A look at a run. `at` is in Unix seconds. `ranks` contains the summary of each rank."""
 
     at: float
     ranks: Mapping[int, RankSummary]
@@ -53,9 +55,9 @@ def _digest(values: Sequence[tuple[str, str, int]]) -> str:
 
 
 def seconds_in_place(rank: int, looks: Sequence[LookSummary], limit: float) -> float | None:
-    """For how many seconds a rank that computes, wakes up, or waits for its device has been in one place; None while
-    that is not too long for a rank that works. `looks`: the oldest first, the one that is judged last; `limit`: seconds
-    of silence after which a run is looked at."""
+    """Return the seconds for which a rank that computes, wakes up, or waits for its device has been in one place; None
+    while that is not too long for a rank that works. `looks` has the oldest first, and the one that is judged last.
+    `limit` is the seconds of silence after which a run is examined."""
     waking = _latest(rank, looks, WAKES, "own")
     if len(waking) >= LOOKS:
         return waking[-1].at - waking[0].at
@@ -68,8 +70,8 @@ def seconds_in_place(rank: int, looks: Sequence[LookSummary], limit: float) -> f
 
 
 def _latest(rank: int, looks: Sequence[LookSummary], activity: str, place: str) -> list[LookSummary]:
-    """Return the latest looks, the oldest first, in which the rank did this in one place, which is `own` or `exact`; of
-    one at its device, those since which no other thread has shown that it goes on."""
+    """Return the latest looks, the oldest first, in which the rank had this activity in one place, which is `own` or
+    `exact`. For a rank at its device, return only those since another thread last showed progress."""
     found: list[LookSummary] = []
     known = ""
     for look in reversed(looks):

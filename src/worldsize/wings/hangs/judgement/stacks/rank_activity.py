@@ -1,5 +1,5 @@
-"""What the processes of one rank have done between two samples of them, as the kernel's counts and their stacks tell:
-whether they go on, compute, or wait.
+"""The activity of one rank's processes between two samples of them, from the kernel's counts and their stacks: whether
+they make progress, compute, or wait.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -24,42 +24,44 @@ from worldsize.wings.hangs.judgement.stacks.wait_rules import COLLECTIVE, DEVICE
 from worldsize.wings.hangs.judgement.watch import QUIET_BYTES_AT_START
 
 WAITS, MEETS, STANDS, STOPPED = "waits", "meets", "stands", "stopped"
-"""It waits in a call of several ranks; at the start, for the meeting of all; elsewhere; somebody has stopped it."""
+"""Activities of a rank: it waits in a call of several ranks; it waits for all ranks at the start; it waits elsewhere;
+it was stopped by a signal."""
 COMPUTES, WAKES, MOVES, HELD, UNSEEN = "computes", "wakes", "moves", "held", "unseen"
-"""It uses the processor; it wakes up now and then, perhaps in vain; it goes on; a debugger holds it; nobody could
-look."""
+"""Activities of a rank: it uses the processor; it wakes up now and then, perhaps in vain; it makes progress; a debugger
+holds it; it could not be examined."""
 AT_DEVICE = "at device"
-"""It waits for its device, which works, or waits for other ranks."""
+"""The activity of a rank that waits for its device, which works, or waits for other ranks."""
 
 COMPUTING = 0.1
-"""Cores, from which on a rank computes: the machine may be shared."""
+"""The minimum CPU use, in cores, of a rank that computes. It is low, since the machine may be shared."""
 
 SHARED = 0.02
-"""Cores that a thread gets at least that would compute, where many share the processor."""
+"""The minimum CPU use, in cores, of a thread that is ready to compute while many share the processor."""
 
 IDLE, IDLE_TIME = 0.002, 0.02
-"""Cores, and seconds, that a thread which waits may use: it is woken to be looked at."""
+"""The maximum CPU use, in cores and in seconds, of a thread that waits: sampling wakes it up."""
 
 QUIET_BYTES = 4096
-"""Bytes in a second that a rank that waits may move."""
+"""The maximum number of bytes per second that a waiting rank moves."""
 
 POLL_TIME = 4.0
-"""Seconds after which a wait may wake up by itself, without anything having come: that of PyTorch's loader takes 5."""
+"""Seconds after which a wait may wake up by itself without any event. PyTorch's loader takes 5."""
 
 FOR_ALL = (COLLECTIVE, MAY, DEVICE)
-"""What a rank may wait for that all ranks do."""
+"""The kinds of waits for an action of all ranks."""
 
 _AUTOGRAD = "pt_autograd_"
-"""How the names of the threads begin that PyTorch has for each device: they launch the backward pass."""
+"""The prefix of the names of PyTorch's threads for each device, which launch the backward pass."""
 
 _THREADS = re.compile(r"/threading\.py$|concurrent/futures/thread\.py$")
 
 _TORCH = re.compile(r"(?:^|/)torch/(?:distributed/|nn/parallel/|_ops\.py$)")
-"""Where PyTorch's calls of several ranks end in C++."""
+"""Pattern of the files in which PyTorch's calls of several ranks enter C++."""
 
 
 class Samples(NamedTuple):
-    """Two samples of a rank: of its own Python, and of its children. hertz: clock ticks in a second."""
+    """Two samples of a rank: of its own Python, and of its children. `hertz` is the number of clock ticks in a
+    second."""
 
     first: RankStacks
     last: RankStacks
@@ -69,9 +71,9 @@ class Samples(NamedTuple):
 
 
 def wait_of_rank(stacks: RankStacks) -> Wait:
-    """What the main thread waits for. MPI and others spin, or sleep again and again, while they wait, as lines of the
-    source tell. Where autograd has threads for devices, the backward pass waits for one of these, unless it has called
-    what waits elsewhere."""
+    """Return the wait of the main thread. MPI and others spin, or sleep repeatedly, while they wait, which lines of the
+    source show. If autograd has threads for devices, the backward pass waits for one of these, unless it has called
+    code that waits elsewhere."""
     wait = wait_of_process(stacks)
     thread = stacks.main_thread
     if wait.kind in (None, SLEEP) and thread is not None:
@@ -86,7 +88,7 @@ def wait_of_rank(stacks: RankStacks) -> Wait:
 
 
 def callback_of(stacks: RankStacks) -> ThreadStack | None:
-    """Another thread that is in the user's own code, which native code has called."""
+    """Return another thread that is in the user's own code, called by native code; None if there is none."""
     for thread in stacks.threads:
         is_users = user_frame_of(thread.frames) is not None
         if not thread.main and is_users and not _THREADS.search(thread.frames[-1].file):
@@ -95,8 +97,8 @@ def callback_of(stacks: RankStacks) -> ThreadStack | None:
 
 
 def activity_of(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str, str]:
-    """One of the words above, and what shows that the rank goes on. `wait`: what its main thread waits for; `inside`:
-    the call of several ranks that the user's innermost code was called from."""
+    """Return the rank's activity, one of the words above, and the evidence that it makes progress. `wait` is the wait
+    of its main thread. `inside` is the call of several ranks that the user's innermost code was called from."""
     first, last = samples.first, samples.last
     activity, what = _activity_of_own(samples, wait, inside)
     if activity in (STANDS, WAKES, UNSEEN) and wait.kind not in FOR_ALL:
@@ -110,8 +112,8 @@ def activity_of(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str,
 
 
 def _is_kept_waiting(first: RankStacks, last: RankStacks, share: float) -> bool:
-    """Return whether the main thread would run, but others have the processor: it is ready whenever it is looked at, or
-    once, and has used some time without waiting for anything."""
+    """Return whether the main thread would run, but other threads have the processor: it is ready in both samples, or
+    in one of them if it has used some time without waiting."""
     if first.state == last.state == "R":
         return True
     is_sleepless = _woken(first, last) <= _expected(last.time - first.time)
@@ -119,7 +121,7 @@ def _is_kept_waiting(first: RankStacks, last: RankStacks, share: float) -> bool:
 
 
 def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple[str, str]:
-    """By the rank's own Python, without its children."""
+    """Return the activity of the rank's own Python, without its children, and the evidence."""
     first, last = samples.first, samples.last
     states = {first.state, last.state}
     if "t" in states:
@@ -147,7 +149,8 @@ def _activity_of_own(samples: Samples, wait: Wait, inside: Wait | None) -> tuple
 
 
 def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
-    """Of a rank that waits in a call of several ranks, for the meeting, or for its device."""
+    """Return the activity, and the evidence, of a rank that waits in a call of several ranks, for all ranks at the
+    start, or for its device."""
     first, last = samples.first, samples.last
     former = wait_of_rank(first)
     if (former.kind, former.call, line_of(former.user_frame)) != (wait.kind, wait.call, line_of(wait.user_frame)):
@@ -166,8 +169,7 @@ def _activity_in_call(samples: Samples, wait: Wait) -> tuple[str, str]:
 
 
 def spent_beside(samples: Samples, wait: Wait) -> float:
-    """Return the seconds of CPU that those threads have used so far which use none while a device lets the rank
-    wait."""
+    """Return the CPU time so far, in seconds, of the threads that use none while the rank waits for a device."""
     found = [each.ticks for each in samples.last.work if wait.call != BACKWARD and _is_autograds(each)]
     if _sleeps(samples.last) and samples.last.work:
         found.append(samples.last.work[0].ticks)
@@ -175,7 +177,7 @@ def spent_beside(samples: Samples, wait: Wait) -> float:
 
 
 def has_gone_on(spent: float, seconds: float) -> bool:
-    """Return whether threads that wait use less CPU in so many seconds."""
+    """Return whether `spent` seconds of CPU are more than waiting threads use in `seconds`."""
     return spent > max(IDLE_TIME, IDLE * seconds) - 1e-6
 
 
@@ -193,14 +195,14 @@ def _is_autograds(work: ThreadWork) -> bool:
 
 
 def _share(samples: Samples, is_wanted: Callable[[ThreadWork], bool]) -> float | None:
-    """Return the CPU time of some threads, in cores; None where that is not known."""
+    """Return the CPU use of the wanted threads, in cores; None if unknown."""
     first, last = (each._replace(work=tuple(filter(is_wanted, each.work))) for each in (samples.first, samples.last))
     return computing_share(first, last, samples.hertz)
 
 
 def _is_busy_beside(samples: Samples, wait: Wait) -> bool:
-    """Return whether threads other than the main one compute. Beside a call of PyTorch those that Python does not know
-    do not count, which spin for NCCL; but for autograd's."""
+    """Return whether threads other than the main one compute. During a call of PyTorch, threads that Python does not
+    know are ignored, since they spin for NCCL, except for autograd's."""
     last = samples.last
     thread = last.main_thread
     others = {each.id for each in last.work[1:]}
@@ -213,7 +215,7 @@ def _is_busy_beside(samples: Samples, wait: Wait) -> bool:
 
 
 def line_of(frame: Frame | None) -> tuple[str, int] | None:
-    """Return the file and the line of a frame."""
+    """Return the file and the line of a frame; None without a frame."""
     return (frame.file, frame.line) if frame is not None else None
 
 
@@ -227,7 +229,8 @@ def _woken(first: RankStacks, last: RankStacks) -> int:
 
 
 def _activity_of_children(samples: Samples, wait: Wait) -> tuple[str, str] | None:
-    """What the children tell of a rank that may wait for them."""
+    """Return the activity of a rank that may wait for its children, and the evidence from these; None if they show
+    none."""
     former = {each.pid: each for each in samples.former_children}
     for each in samples.children:
         known = former.get(each.pid)

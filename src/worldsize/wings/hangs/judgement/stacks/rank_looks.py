@@ -1,5 +1,5 @@
-"""What one rank does, by two samples of its processes: it waits for all ranks, stands still elsewhere, computes, or
-shows that it goes on.
+"""The state of one rank, from two samples of its processes: it waits for all ranks, waits elsewhere, computes, or makes
+progress.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -43,21 +43,21 @@ from worldsize.wings.hangs.judgement.stacks.wait_rules import (
 
 
 class RankLook(NamedTuple):
-    """What one rank does.
+    """The state of one rank.
 
     activity  one of the words of `rank_activity`
-    wait      what its main thread waits for
-    place     where it is, for people: of the process and the thread that the cause is in; None where nobody knows
-    inside    the call of several ranks in which its own code was called, as by unpickling or a callback, and the place
-              of that call; None for none
-    own       its user functions, the innermost first, with the lines of all but the innermost; () where the two samples
-              differ in them
-    exact     all its frames; () where the two samples differ in them
+    wait      the wait of its main thread
+    place     its place for display: that of the process and the thread that is the cause; None if unknown
+    inside    the call of several ranks in which its own code was called, as by unpickling or a callback, and the
+              place of that call; None for none
+    own       its user functions, the innermost first, with the lines of all but the innermost; () if the two
+              samples differ in them
+    exact     all its frames; () if the two samples differ in them
     is_pure   whether Python itself runs in the user's own code, in both samples
-    what      what shows that it goes on, in words
-    work      the checkpoint or the compilation that it is at, though nothing shows that it goes on
+    what      the evidence of progress, in words
+    work      the checkpoint or the compilation that it is at, though nothing shows progress
     is_native whether its main thread computes without Python's lock, so that it may wait for its device
-    spent     seconds of CPU, so far, of threads that use none while its device lets it wait
+    spent     CPU time so far, in seconds, of threads that use none while it waits for its device
     """
 
     rank: int
@@ -75,7 +75,8 @@ class RankLook(NamedTuple):
 
 
 def look_at_ranks(before: Iterable[RankStacks], after: Iterable[RankStacks], hertz: int) -> dict[int, RankLook]:
-    """By rank, what it does. `hertz`: clock ticks in a second. A rank of which there is no sample is left out."""
+    """Return the state of each rank. `hertz` is the number of clock ticks in a second. A rank without a sample is left
+    out."""
     first, last = _by_rank(before), _by_rank(after)
     return {rank: _look(rank, first.get(rank, ()), last.get(rank, ()), hertz) for rank in sorted({*first, *last})}
 
@@ -130,14 +131,15 @@ def _exact(stacks: RankStacks) -> tuple[tuple[str, str, int], ...]:
 
 
 def _frames(stacks: RankStacks) -> tuple[Frame, ...]:
-    """Those of the user's code that native code has called in another thread, and those of the main thread."""
+    """Return the frames of the user's code that native code has called in another thread, and those of the main
+    thread."""
     called, main = callback_of(stacks), stacks.main_thread
     return (*(called.frames if called is not None else ()), *(main.frames if main is not None else ()))
 
 
 def _is_pure(stacks: RankStacks) -> bool:
-    """Return whether Python itself runs in the user's own code: its thread holds Python's lock, or has run on while it
-    was read, at a line in which no call of C is seen."""
+    """Return whether Python itself runs in the user's own code: its thread holds Python's lock, or ran while it was
+    read, at a line without a known call into C."""
     thread = stacks.main_thread
     if thread is None or not thread.frames or is_library(thread.frames[0].file):
         return False
@@ -146,7 +148,7 @@ def _is_pure(stacks: RankStacks) -> bool:
 
 
 def _inside(stacks: RankStacks, wait: Wait) -> Wait | None:
-    """Return the call of several ranks that the user's innermost code was called from."""
+    """Return the call of several ranks that the user's innermost code was called from; None if there is none."""
     thread = stacks.main_thread
     if thread is None or wait.user_frame is None:
         return None
@@ -164,8 +166,8 @@ def _inside(stacks: RankStacks, wait: Wait) -> Wait | None:
 
 
 def _place(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Frame | None:
-    """Where the cause is: in a worker of the data loader, in a callback, else where the main thread is; where that has
-    left the user's code, where another thread is."""
+    """Return the place of the cause: in a worker of the data loader, in a callback, else in the main thread, else, if
+    that has left the user's code, in another thread. None if there is none."""
     if wait.kind == LOADER:
         places = {frame for frame in (_place_in_child(each) for each in children) if frame is not None}
         if len(places) == 1:
@@ -181,8 +183,8 @@ def _place(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Fr
 
 
 def _work(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> LongWork | None:
-    """Return the long work that the rank is at: its main thread, or the thread or child that this waits for. A rank
-    that waits in a call of several ranks, or for a file that another process locks, is at none."""
+    """Return the long work of the rank: that of its main thread, or of the thread or child that this waits for. None
+    for a rank that waits in a call of several ranks, or for a file that another process locks."""
     thread = stacks.main_thread
     if thread is None or wait.kind in (COLLECTIVE, START) or wait.call == LOCK_FILE:
         return None
@@ -197,7 +199,8 @@ def _work(stacks: RankStacks, wait: Wait, children: Sequence[RankStacks]) -> Lon
 
 
 def _place_in_child(child: RankStacks) -> Frame | None:
-    """Where a child is in the user's code: of a fork, what it was forked from does not count."""
+    """Return the innermost frame of a child in the user's code; None if there is none. For a fork, the frames of the
+    process that it was forked from do not count."""
     thread = child.main_thread
     if thread is None:
         return None
@@ -205,5 +208,5 @@ def _place_in_child(child: RankStacks) -> Frame | None:
 
 
 def activities(looks: Mapping[int, RankLook], *kinds: str) -> tuple[int, ...]:
-    """Return the ranks that do one of these, ascending."""
+    """Return the ranks with one of these activities, ascending."""
     return tuple(sorted(rank for rank, each in looks.items() if each.activity in kinds))

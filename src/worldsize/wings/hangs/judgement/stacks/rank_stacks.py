@@ -1,8 +1,9 @@
-"""The Python stacks of a rank's processes as values, and how they are read from what tells them: py-spy, Python's
-faulthandler, and files of /proc.
+"""The Python stacks of a rank's processes as values, and the parsers of their sources: py-spy, Python's faulthandler,
+and files of /proc.
 
-What is read was written by other processes, and may be cut short or damaged: nothing here raises for it, and texts and
+The data was written by other processes, and may be cut short or damaged. Nothing here raises for it, and texts and
 counts are limited.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -19,19 +20,19 @@ from worldsize.common.numbers import MAX_DIGITS, parse_digits
 PY_SPY, FAULTHANDLER, PROC = "py-spy", "faulthandler", "proc"
 
 RAN_ON = "py-spy: it found no frames"
-"""The problem of a process whose Python ran on while py-spy read it."""
+"""The problem of a process whose Python ran while py-spy read it."""
 
 _MOST_THREADS, _MOST_FRAMES, _MOST_TEXT, _MOST_CHARACTERS = 256, 256, 400, 8 << 20
 _COMMAND_BYTES = 64
 _THREAD = re.compile(r"(Current thread|Thread) 0x([0-9a-fA-F]{1,16}) (?:\[(.*)\] )?\(most recent call first")
 _FRAME = re.compile(r'  File (?:"(.*)"|\?\?\?), line (\d+|\?\?\?) in (.*)')
 _STATE, _CPU = 0, slice(11, 13)
-"""Where these stand among the fields of `/proc/PID/stat` after the command: the state; utime and stime."""
+"""The positions among the fields of `/proc/PID/stat` after the command: the state; utime and stime."""
 
 
 class Frame(NamedTuple):
-    """A call that has not returned. function: with its class where the source knows it; line: 0 where it is unknown;
-    text: the source of that line, "" where nobody has read it."""
+    """A call that has not returned. `function` includes its class if the source knows it. `line` is 0 if unknown.
+    `text` is the source of that line; "" if it was not read."""
 
     function: str
     file: str
@@ -40,13 +41,14 @@ class Frame(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function's name alone, as every source tells it."""
+        """The function's name alone, which every source contains."""
         return self.function.rpartition(".")[2]
 
 
 class ThreadStack(NamedTuple):
-    """One thread. frames: the innermost first; active: whether it computes; holds_gil: whether it holds Python's lock;
-    both None where the source cannot tell; main: whether it is the process's first; id: the kernel's, where known."""
+    """A thread. `frames` has the innermost first. `active` is whether it computes, `holds_gil` whether it holds
+    Python's lock; each is None if the source does not contain it. `main` is whether it is the process's first thread.
+    `id` is the kernel's, if known."""
 
     name: str
     frames: tuple[Frame, ...]
@@ -57,7 +59,7 @@ class ThreadStack(NamedTuple):
 
 
 class ThreadWork(NamedTuple):
-    """What the kernel tells of a thread: its name, its state's letter, and its CPU time in clock ticks so far."""
+    """The kernel's values for a thread: its name, its state's letter, and its CPU time in clock ticks so far."""
 
     id: int
     name: str
@@ -66,19 +68,19 @@ class ThreadWork(NamedTuple):
 
 
 class RankStacks(NamedTuple):
-    """One process of a rank at a moment.
+    """A process of a rank at one moment.
 
-    time         when it was read, in Unix seconds
+    time         the time of reading, in Unix seconds
     source       "py-spy", "faulthandler", or "proc": then there are no threads
-    state        the letter of proc(5), "" where there is no such process any more
+    state        the letter of proc(5); "" if the process no longer exists
     work         CPU time of each thread, Python's or not; the process's first thread comes first
-    wait_channel the kernel's function that the first thread sleeps in; "" where it is unknown
-    command      the program's name, as the kernel has it
-    parent       None: the rank's own Python, else the pid of the process that it is a child of
-    problem      why a better source told nothing; "" where none was tried in vain
-    waits        how often the first thread had begun to wait before the stacks were read, and after that; () where
-                 the kernel does not tell
-    moved        the bytes that it has read and written so far; None where the kernel does not tell
+    wait_channel the kernel's function that the first thread sleeps in; "" if unknown
+    command      the program's name, according to the kernel
+    parent       None for the rank's own Python, else the pid of the process that it is a child of
+    problem      the reason why a better source gave nothing; "" if none was tried in vain
+    waits        how often the first thread had begun to wait before the stacks were read, and after that; () if the
+                 kernel does not report it
+    moved        the bytes that it has read and written so far; None if the kernel does not report them
     """
 
     rank: int
@@ -97,17 +99,19 @@ class RankStacks(NamedTuple):
 
     @property
     def main_thread(self) -> ThreadStack | None:
-        """The stack of the process's first thread; of the oldest that is known, where that one is not; else None."""
+        """The stack of the process's first thread; if that is unknown, of the oldest known thread; None without
+        threads."""
         return next((each for each in self.threads if each.main), self.threads[-1] if self.threads else None)
 
 
 def stacks_line(stacks: RankStacks) -> str:
-    """`stacks` as one line of JSON, which `parse_stacks_line` reads."""
+    """Return `stacks` as one line of JSON, which `parse_stacks_line` reads."""
     return json.dumps(stacks)
 
 
 def parse_stacks_line(line: str | bytes) -> RankStacks | None:
-    """What `stacks_line` wrote; None for anything else. A newer release's further values are left out."""
+    """Return the stacks in a line that `stacks_line` wrote; None for anything else. Additional values of a newer
+    release are left out."""
     try:
         return check_fields(tuple_of(RankStacks, json.loads(line)))
     except PARSE_ERRORS:
@@ -115,7 +119,7 @@ def parse_stacks_line(line: str | bytes) -> RankStacks | None:
 
 
 def parse_py_spy(text: str | bytes) -> tuple[ThreadStack, ...]:
-    """Return the threads in the output of `py-spy dump --json`; none for anything else."""
+    """Return the threads in the output of `py-spy dump --json`; empty for anything else."""
     try:
         found = json.loads(text) if len(text) <= _MOST_CHARACTERS else None
     except PARSE_ERRORS:
@@ -134,7 +138,7 @@ def _py_spy_thread(value: Any) -> ThreadStack | None:
         each if isinstance(each, bool) else None for each in (value.get("active"), value.get("owns_gil"))
     )
     if number is None and active:
-        active = None  # before Python 3.11 it knows no thread's number, and cannot ask the kernel: it only supposes so
+        active = None  # before Python 3.11 it knows no thread's number, cannot query the kernel, and only guesses
     return ThreadStack(name, tuple(frames), active, holds_gil, is_first or name == "MainThread", number)
 
 
@@ -151,11 +155,11 @@ def _number(value: Any) -> int | None:
 
 
 def parse_faulthandler(text: str) -> tuple[tuple[ThreadStack, ...], ...]:
-    """Return the dumps in a file that faulthandler has written to, the oldest first; each with at least one thread.
+    """Return the dumps in a file that faulthandler has written to, the oldest first, each with at least one thread.
 
-    Within a dump an empty line stands before each thread but the first; so a thread right after another line, or one
-    that the dump has already, begins a new dump. Python lists its threads from the newest to the oldest, which is the
-    main one unless the dump was cut short.
+    Within a dump there is an empty line before each thread but the first. So a thread directly after another line, or
+    one that the dump already contains, begins a new dump. Python lists its threads from the newest to the oldest, which
+    is the main one unless the dump was cut short.
     """
     dumps: list[list[_Thread]] = []
     last: _Thread | None = None
@@ -173,7 +177,7 @@ def parse_faulthandler(text: str) -> tuple[tuple[ThreadStack, ...], ...]:
             if frame is not None and len(last.frames) < _MOST_FRAMES:
                 number = parse_digits(frame[2]) or 0
                 last.frames.append(Frame(_text(frame[3].rstrip()), _text(frame[1] or ""), number))
-            elif line == "...":  # there are more threads than Python tells
+            elif line == "...":  # there are more threads than Python lists
                 dumps[-1][-1].is_cut = True
         empty_before = not line
     return tuple(tuple(_faulthandler_threads(dump)) for dump in dumps if dump)
@@ -205,7 +209,7 @@ def _faulthandler_threads(dump: list[_Thread]) -> list[ThreadStack]:
 
 
 def parse_thread_stat(number: int, data: bytes) -> ThreadWork | None:
-    """What `/proc/PID/task/NUMBER/stat` tells; None where it holds something else."""
+    """Return the values in `/proc/PID/task/NUMBER/stat`; None if it holds anything else."""
     head, _, rest = data.rpartition(b") ")
     fields = rest.split()
     ticks = [parse_digits(each.decode("ascii", "replace")) for each in fields[_CPU]]
@@ -216,28 +220,27 @@ def parse_thread_stat(number: int, data: bytes) -> ThreadWork | None:
 
 
 def parse_proc(pid: int, stats: Mapping[int, bytes]) -> tuple[ThreadWork, ...]:
-    """Return the threads of a process by their numbers' files `stat`; the first thread comes first, what is damaged is
-    left out."""
+    """Return the threads of a process from the contents of their `stat` files, by number. The first thread comes first,
+    and damaged files are left out."""
     order = sorted(stats, key=lambda number: (number != pid, number))[:_MOST_THREADS]
     found = [parse_thread_stat(number, stats[number]) for number in order]
     return tuple(each for each in found if each is not None)
 
 
 def parse_waits(data: bytes) -> int | None:
-    """Return how often a thread has begun to wait, by its file `status`; None where that does not tell."""
+    """Return how often a thread has begun to wait, from its file `status`; None if that does not contain it."""
     match = re.search(rb"^voluntary_ctxt_switches:\s*(\d{1,18})$", data, re.MULTILINE)
     return int(match[1]) if match is not None else None
 
 
 def parse_moved(data: bytes) -> int | None:
-    """Return the bytes that a process has read and written, by its file `io`: also those that caches and most file
-    servers do not count; None where that does not tell."""
+    """Return the bytes that a process has read and written, from its file `io`. They include those that caches and most
+    file servers do not count. None if the file does not contain them."""
     found = re.findall(rb"^[rw]char: (\d{1,18})$", data, re.MULTILINE)
     return sum(map(int, found)) if found else None
 
 
 def parse_wait_channel(data: bytes) -> str:
-    """Return the function that `/proc/PID/wchan` names; "" for a thread that runs, and where the kernel does not
-    tell."""
+    """Return the function in `/proc/PID/wchan`; "" for a thread that runs, and if the kernel does not report it."""
     text = data[:_COMMAND_BYTES].decode("ascii", "replace").strip()
     return text if re.fullmatch(r"[A-Za-z_][\w.]*", text) else ""

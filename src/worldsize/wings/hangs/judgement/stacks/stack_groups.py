@@ -1,5 +1,6 @@
-"""Ranks with equal stacks as groups, the smallest first, since the odd one is often the cause; what has changed between
-two looks at one process; and a group in words.
+"""Groups of ranks with equal stacks, the comparison of two samples of one process, and descriptions of groups.
+
+The smallest group comes first, since the odd rank is often the cause of a hang.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -56,15 +57,19 @@ _OF_SEVERAL = {
     "is": "are",
     "has": "have",
 }
-"""What several ranks do, by the words for one."""
+"""The plural forms of the verbs in descriptions, by the singular form."""
 
 _AMBIGUOUS = ("__init__.py", "__main__.py")
-"""Names of files that are shown with their folder's."""
+"""Names of files that are shown together with the name of their folder."""
 
 
 class StackGroup(NamedTuple):
-    """Ranks, in order, whose own Pythons have equal stacks. example: the process of the first of them; wait: what its
-    main thread waits for."""
+    """A group of ranks whose own Python processes have equal stacks.
+
+    ranks    the ranks, ascending
+    example  the process of the first of these ranks
+    wait     what the main thread of that process waits for
+    """
 
     ranks: tuple[int, ...]
     example: RankStacks
@@ -72,9 +77,13 @@ class StackGroup(NamedTuple):
 
 
 def group_ranks(found: Iterable[RankStacks]) -> tuple[StackGroup, ...]:
-    """Return the groups, the smallest first, of the processes that are no other's children. Two stacks are equal when
-    the functions, files and lines of all frames of their main threads are, and whether somebody has stopped the
-    process; without a stack, when the states and what the kernel waits in are."""
+    """Return the ranks grouped by equal stacks, the smallest group first. Only processes without a parent in the
+    sample, the ranks' own Pythons, are considered.
+
+    Two stacks are equal if all frames of their main threads have the same function, file and line, and the processes
+    are in the same state where one is stopped, traced or ended. Without a stack, two processes are equal if their
+    states and the kernel functions that they wait in are equal.
+    """
     groups: dict[tuple[object, ...], list[RankStacks]] = {}
     for each in found:
         if each.parent is None:
@@ -100,8 +109,9 @@ def _places(stacks: RankStacks) -> tuple[tuple[str, str, int], ...]:
 
 
 def compare_samples(before: RankStacks, after: RankStacks) -> str | None:
-    """What the main thread has done between two looks at one rank: "same": nothing that shows; "moved": it is in the
-    same calls, on another line; "elsewhere": in others, or it is another process. None where either has no stack."""
+    """Return how the main thread of one rank has changed between two samples. The result is "same" if no change is
+    visible, "moved" if the thread is in the same calls but on another line, and "elsewhere" if it is in other calls or
+    the process is another one. None if either sample has no stack."""
     first, second = _places(before), _places(after)
     if not first or not second:
         return None
@@ -113,8 +123,8 @@ def compare_samples(before: RankStacks, after: RankStacks) -> str | None:
 
 
 def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float | None:
-    """Return the CPU time that a process has used between two looks, in cores; None where that is not known. `hertz`:
-    clock ticks in a second. A thread that has begun or ended in between does not count."""
+    """Return the average number of cores that a process has used between two samples. None if it is unknown. `hertz` is
+    the number of clock ticks per second. A thread that started or ended between the samples is not counted."""
     seconds = after.time - before.time
     known = {work.id: work.ticks for work in before.work}
     used = [work.ticks - known[work.id] for work in after.work if work.id in known]
@@ -124,13 +134,15 @@ def computing_share(before: RankStacks, after: RankStacks, hertz: int) -> float 
 
 
 def group_line(group: StackGroup) -> str:
-    """Return the group for people, such as "ranks 0-2,4: wait in all_reduce at train.py:41 in main"."""
+    """Return a description of the group for people, such as "ranks 0-2,4: wait in all_reduce at train.py:41 in
+    main"."""
     words = process_words(group.example)
     return f"{_ranks_words(group.ranks)}: {words if len(group.ranks) == 1 else words_of_several(words)}"
 
 
 def words_of_several(words: str) -> str:
-    """What is said of one rank, such as "reads or writes in read", as it is said of several."""
+    """Return the description of one rank, such as "reads or writes in read", with its verbs in the plural, for several
+    ranks."""
     first, *others = words.split(" or ", 1)
     return " or ".join(map(_first_of_several, (first, *others)))
 
@@ -145,7 +157,7 @@ def _ranks_words(ranks: Sequence[int]) -> str:
 
 
 def process_words(stacks: RankStacks) -> str:
-    """What one process does, and where, in words on one line."""
+    """Return a one-line description of what a process does, and where."""
     wait = wait_of_process(stacks)
     thread = stacks.main_thread
     place = wait.user_frame or (thread.frames[0] if thread is not None and thread.frames else None)
@@ -164,7 +176,8 @@ def process_words(stacks: RankStacks) -> str:
 
 
 def place_words(frame: Frame) -> str:
-    """ "at train.py:41 in main": the file's name, the line where it is known, the function."""
+    """Return the place of a frame, such as "at train.py:41 in main": the file's name, the line if it is known, the
+    function."""
     names = frame.file.split("/")
     name = "/".join(names[-2:] if names[-1] in _AMBIGUOUS else names[-1:]) or "?"
     line = f":{frame.line}" if frame.line else ""

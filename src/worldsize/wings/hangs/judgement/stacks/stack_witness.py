@@ -1,11 +1,13 @@
-"""Whether a silent run works, and else which ranks keep the others waiting, by two samples of the stacks of all ranks.
+"""The judgement of a silent run by two samples of the stacks of all ranks: whether it works, else which ranks block it.
 
-A run works while any of its ranks does: one that computes, reads, writes or goes on lets all others wait. It stands
-still when no rank shows that it goes on; where one is at a checkpoint or a compilation, only after a longer time, and
-so where one waits for its device, which may work, unless that is seen to do nothing. Then
-ranks that are elsewhere than in a call of several ranks are named, where the others wait in one. Ranks that wait in
-different calls are named only by the majority, and only where nothing shows that the calls are those of different
-groups; a wrong name costs more than none.
+A run works if any of its ranks works, since a rank that computes, reads, writes or makes progress keeps all others
+waiting. A run hangs if no rank shows progress. Where a rank is at a checkpoint or a compilation, the run is judged to
+hang only after a longer time. The same holds where a rank waits for its device, which may be working, unless the device
+has been seen to be idle.
+
+In a hang, if some ranks wait in a collective call and others are elsewhere, the ranks that are elsewhere are named.
+Where ranks wait in different calls, only a minority is named, and only if nothing shows that the calls belong to
+different process groups. A wrong name costs more than none.
 
 Pure; standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -51,21 +53,21 @@ from worldsize.wings.hangs.judgement.stacks.wait_rules import COLLECTIVE, DEVICE
 from worldsize.wings.hangs.judgement.watch import LONG_WORK_FACTOR
 
 _COMMON_LOCKS = ("flock", "lockf", LOCK_FILE)
-"""Waits that end when another process lets go: that may be another rank."""
+"""Calls that wait until another process, which may be another rank, releases a lock."""
 
 
 _CONNECTIONS = ("a socket", "accept", "connect", "recv", "sendall", "select", "poll", "flush", "write")
-"""Waits in which another rank may be at the other end."""
+"""Calls that wait for the other end of a connection, which may be another rank."""
 
 
 class StackJudgement(NamedTuple):
-    """What the stacks say of a silent run.
+    """The result of judging a silent run by its stacks.
 
-    alive     whether it works, or may
-    reason    why, in words, without a full stop
-    findings  what they say to the verdict on a hang; none where it works, else at least one
-    groups    the ranks with equal stacks, the smallest group first, a line each
-    summary   of this look, for the judgement of the next
+    alive     whether the run works, or may work
+    reason    the reason for `alive`, in words, without a full stop
+    findings  the findings for the verdict on a hang; empty if the run is alive, else at least one
+    groups    the ranks with equal stacks, the smallest group first, one line for each group
+    summary   the summary of this look, for the judgement of the next one
     """
 
     alive: bool
@@ -86,16 +88,16 @@ def judge_stacks(
     silent: float | None = None,
     idle: Collection[int] = (),
 ) -> StackJudgement:
-    """Return the judgement of a look.
+    """Return the judgement of a look at a silent run, which consists of two samples of its stacks.
 
     before, after  the two samples: all processes of all ranks of all nodes
     limit          seconds of silence after which a run is looked at
-    ended          by rank that has ended, its exit code
+    ended          the exit codes of the ranks that have ended, by rank
     former         the looks at this run since its last sign of life, the oldest first
-    hertz          clock ticks in a second
-    silent         seconds since the last sign of life; None: as many as the looks tell, of which the first comes after
+    hertz          clock ticks per second
+    silent         seconds since the last sign of life; None: estimated from the looks, the first of which comes after
                    `limit` at the earliest
-    idle           ranks whose devices have been seen to do nothing
+    idle           ranks whose devices have been seen to be idle
     """
     codes = dict(ended or {})
     looks = {rank: each for rank, each in look_at_ranks(before, after, hertz).items() if rank not in codes}
@@ -107,7 +109,7 @@ def judge_stacks(
     is_waited_for = len(activities(looks, COMPUTES)) < len(looks)
     for rank in activities(looks, COMPUTES, WAKES, AT_DEVICE):
         if looks[rank].activity == COMPUTES and looks[rank].is_pure and not is_waited_for:
-            continue  # its loop in Python may take as long as it likes
+            continue  # the time that a pure Python loop may take is not limited
         seconds = seconds_in_place(rank, history, limit)
         if seconds is not None:
             too_long[rank] = seconds
@@ -144,8 +146,11 @@ def _long_work_text(ranks: Sequence[int], looks: Mapping[int, RankLook]) -> str:
 
 
 def _without_work(looks: Mapping[int, RankLook]) -> dict[int, RankLook]:
-    """Return the looks, of ranks that have been at work for too long as what they do otherwise. One that computes
-    without Python's lock, while others wait for their devices, may do so as well: what it does is not known."""
+    """Return the looks with the activity of ranks that have worked for too long replaced by `WAITS` or `STANDS`.
+
+    A rank that computes without holding Python's lock becomes UNSEEN if any rank waits for its device: it may wait for
+    its device as well, so its activity is not known.
+    """
     has_devices = any(each.wait.kind == DEVICE for each in looks.values())
     found = {}
     for rank, each in looks.items():
@@ -160,7 +165,7 @@ def _without_work(looks: Mapping[int, RankLook]) -> dict[int, RankLook]:
 def _findings(
     looks: Mapping[int, RankLook], ended: Mapping[int, int], world_size: int, too_long: Mapping[int, float]
 ) -> list[Finding]:
-    """What is said of ranks that stand still; never nothing."""
+    """Return the findings about the ranks of a run that hangs; at least one."""
     waiting, meeting = activities(looks, WAITS), activities(looks, MEETS)
     elsewhere = activities(looks, STANDS, STOPPED)
     unseen = max(0, world_size - len(ended) - len(looks)) + len(activities(looks, UNSEEN))
@@ -181,7 +186,8 @@ def _not_entered(
     unseen: int,
     too_long: Mapping[int, float],
 ) -> Finding:
-    """Of ranks that are elsewhere, while others wait in a call of several ranks or for the meeting."""
+    """Return the finding about the ranks `odd`, which are elsewhere while `others` wait in a collective call or at the
+    rendezvous."""
     call = _call_of(others, looks)
     places = {looks[rank].place for rank in odd}
     where = _where_text(odd, looks)
@@ -198,8 +204,8 @@ def _not_entered(
 
 
 def _kept_in(look: RankLook, others: Iterable[int], looks: Mapping[int, RankLook]) -> str:
-    """Return the call that it is in and all others have left: it is stopped there, or its own code is called within it;
-    "" for none."""
+    """Return the collective call that the rank is still in and that all others have left; "" if there is none. Either
+    the rank is stopped in this call, or its user code is called from within it."""
     within = look.wait if look.activity == STOPPED and look.wait.kind == COLLECTIVE else look.inside
     if within is None or within.user_frame is None:
         return ""
@@ -210,7 +216,7 @@ def _kept_in(look: RankLook, others: Iterable[int], looks: Mapping[int, RankLook
 def _without_calls(
     ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapping[int, int], unseen: int
 ) -> Finding:
-    """Of ranks none of which waits in a call of several ranks."""
+    """Return the finding about ranks none of which waits in a collective call."""
     where = _where_text(ranks, looks)
     text = f"{ranks_text(ranks)}{where}; no rank waits in a call of several ranks"
     places = {line_of(looks[rank].place) for rank in ranks}
@@ -231,12 +237,12 @@ def _without_calls(
 
 
 def _waits_for_data(look: RankLook) -> bool:
-    """Return whether it waits for files, which no other rank keeps from it, or for its loader."""
+    """Return whether the rank waits for its data loader, or for a file that no other rank can withhold."""
     return look.wait.kind == LOADER or (look.wait.kind == IO and look.wait.call not in _CONNECTIONS)
 
 
 def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapping[int, int], unseen: int) -> Finding:
-    """Of ranks all of which wait in calls of several ranks, or for the meeting."""
+    """Return the finding about ranks all of which wait in collective calls, or at the rendezvous."""
     groups: dict[object, list[int]] = {}
     for rank in ranks:
         groups.setdefault(_call(looks[rank]), []).append(rank)
@@ -256,7 +262,8 @@ def _in_calls(ranks: tuple[int, ...], looks: Mapping[int, RankLook], ended: Mapp
 
 
 def _call(look: RankLook) -> tuple[str, tuple[str, int] | None]:
-    """Return the call that it waits in, and the user's line that has made it."""
+    """Return the call that the rank waits in, and the line of the user's code that made it; None for an unknown
+    line."""
     return look.wait.call, line_of(look.wait.user_frame)
 
 
@@ -275,7 +282,8 @@ def _wait_text(look: RankLook) -> str:
 
 
 def _where_text(ranks: Sequence[int], looks: Mapping[int, RankLook]) -> str:
-    """ " is stopped at train.py:41 in main": of several ranks in different places, of the first two."""
+    """Return where the ranks are, such as " is stopped at train.py:41 in main". At most two different places are
+    included."""
     found = []
     for place in dict.fromkeys(looks[rank].place for rank in ranks):
         stopped = all(looks[rank].activity == STOPPED for rank in ranks)

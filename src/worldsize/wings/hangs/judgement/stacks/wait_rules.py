@@ -1,7 +1,9 @@
-"""The tables of what a stack's frames, and lines of source, say of what a thread waits for.
+"""The rules that derive what a thread waits for from the frames of its stack and from lines of source code.
 
-A call of C has no frame of its own: Python's stack ends with the line that made it. So the functions of a library that
-end in C are found by their frames, and calls of C in a user's own line by that line's text.
+A call of a C function has no frame of its own: Python's stack ends with the line that made the call. So library
+functions that call C are recognised by their frames, and C calls in a user's own line are recognised by the text of
+that line.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -14,16 +16,22 @@ from worldsize.common.named_tuple import NamedTuple
 COLLECTIVE, START, MAY, DEVICE, LOADER, CHILD, LOCK, SLEEP, IO = (
     "collective", "start", "may", "device", "loader", "child", "lock", "sleep", "io",
 )  # fmt: skip
-"""MAY: perhaps for other ranks; DEVICE: for the rank's own GPU or the like, which works, or waits for other ranks."""
+"""The kinds of waits. MAY is a wait that is perhaps for other ranks. DEVICE is a wait for the rank's own GPU or similar
+device, which works or waits for other ranks."""
 
 
 LOCK_FILE = "a lock file"
-"""The call of waits that end when another process removes a file, or lets go of it."""
+"""The call's name for waits that end when another process removes or unlocks a file."""
 
 
 class FrameRule(NamedTuple):
-    """A frame of a function whose name is matched as a whole, in a file whose path the other expression finds. call:
-    what it is called; "" for the function's own name."""
+    """A rule that recognises a wait by a frame of the stack.
+
+    kind      the kind of the wait
+    file      the expression that is searched for in the path of the frame's file
+    function  the expression that must match the whole name of the function
+    call      the name that is given to the call; "" for the function's own name
+    """
 
     kind: str
     file: re.Pattern[str]
@@ -32,7 +40,8 @@ class FrameRule(NamedTuple):
 
 
 class LineRule(NamedTuple):
-    """A line of source in which the expression finds a call of C; its first group is what it is called."""
+    """A rule that recognises a call of a C function in a line of source code; the expression's first group is the
+    call's name."""
 
     kind: str
     line: re.Pattern[str]
@@ -47,7 +56,7 @@ _OF_ALL = (
     r"v?(?:_(?:tensor|into_tensor|single|coalesced|multigpu|object|object_list|inplace|pickle|fn|base|async|v)){0,2}"
     r"(?:_autograd)?_?"
 )
-"""The names that libraries give to a collective, with what they append for a kind of value."""
+"""An expression for the names that libraries give to collectives, with the suffixes for a kind of value."""
 
 _POINT_TO_POINT = (
     r"(?:i?send|i?recv)(?:_object_list)?|batch_isend_irecv|recv_(?:forward|backward)|send_(?:forward|backward)"
@@ -59,7 +68,7 @@ _MESSAGES = r"multiprocessing/(?:queues|connection|synchronize|managers)\.py$"
 _CLIENTS = r"/(?:http/client|urllib/request|urllib3/\w+|requests/\w+|httpx/\w+|aiohttp/\w+)\.py$"
 
 FRAME_RULES: tuple[FrameRule, ...] = (
-    # A rank that waits for the others before the first collective.
+    # Waits for the other ranks before the first collective.
     _frames(START, r"torch/distributed/distributed_c10d\.py$", r"init_process_group"),
     _frames(START, r"torch/distributed/rendezvous\.py$", r"rendezvous|_?\w*_rendezvous_handler|_create_c10d_store"),
     _frames(START, r"torch/distributed/elastic/rendezvous/", r"\w*rendezvous\w*", "rendezvous"),
@@ -72,7 +81,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(START, r"tensorflow/python/distribute/collective_all_reduce_strategy\.py$", r"_initialize_multi_worker"),
     _frames(START, r"ray/(?:_private/)?worker\.py$", r"init|connect", "ray.init"),
     # PyTorch.
-    # The wrappers of torch.distributed.checkpoint have such names, too, and write files.
+    # torch.distributed.checkpoint is excluded: its wrappers have such names, too, but write files.
     _frames(COLLECTIVE, r"torch/distributed/(?!checkpoint/)", _OF_ALL),
     _frames(COLLECTIVE, r"torch/distributed/", _POINT_TO_POINT),
     _frames(COLLECTIVE, r"torch/distributed/distributed_c10d\.py$", r"new_(?:sub)?groups?\w*|split_group"),
@@ -94,7 +103,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(COLLECTIVE, r"torch/nn/modules/_functions\.py$", r"forward|backward", "SyncBatchNorm"),
     _frames(COLLECTIVE, r"torch/nn/parallel/distributed\.py$", r"__init__", "DistributedDataParallel"),
     _frames(COLLECTIVE, r"torch/nn/parallel/distributed\.py$", r"_?sync_\w+|_pre_forward", "DDP's forward"),
-    # What stands on it, and what does without.
+    # Libraries that are based on PyTorch, and libraries that are not.
     _frames(COLLECTIVE, r"deepspeed/comm/(?:comm|torch|ccl)\.py$", _OF_ALL),
     _frames(COLLECTIVE, r"deepspeed/(?:comm|runtime)/", _POINT_TO_POINT + r"|monitored_barrier|_?fetch_sub_module"),
     _frames(COLLECTIVE, r"horovod/\w+/(?:mpi_ops|functions|__init__|elastic)\.py$", _OF_ALL + r"|synchronize|join"),
@@ -110,10 +119,10 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(COLLECTIVE, r"tensorflow/python/(?:ops|distribute)/", _OF_ALL),
     _frames(COLLECTIVE, r"tensorflow/dtensor/python/", r"barrier|initialize_accelerator_system"),
     _frames(COLLECTIVE, r"ray/util/collective/", _OF_ALL),
-    # Frames of native code, where a source tells them.
+    # Frames of native code, if the source of the stack contains them.
     _frames(COLLECTIVE, r"", r"P?MPI_\w+"),
     _frames(COLLECTIVE, r"", r"nccl(?:All|Broadcast|Reduce|Send|Recv|Group|CommInit)\w*"),
-    # They wait for a device, which may wait for other ranks.
+    # Waits for a device, which may wait for other ranks.
     _frames(
         DEVICE, r"torch/(?:cuda|xpu|npu)/(?:__init__|streams|graphs)\.py$", r"synchronize", "torch.cuda.synchronize"
     ),
@@ -121,7 +130,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(DEVICE, r"jax/_src/(?:array|api)\.py$", r"block_until_ready|_value|__array__"),
     _frames(DEVICE, r"tensorflow/python/eager/execute\.py$", r"quick_execute", "a TensorFlow function"),
     _frames(DEVICE, r"tensorflow/python/framework/ops\.py$", r"_?numpy\w*"),
-    # Data loaders: their workers are children.
+    # Data loaders: their workers are child processes.
     _frames(LOADER, r"torch/utils/data/dataloader\.py$", r"_try_get_data|_get_data|_shutdown_workers", "DataLoader"),
     # Other processes of the same rank.
     _frames(CHILD, r"/subprocess\.py$", r"_?wait|_try_wait|_?communicate|_execute_child|call|run|check_\w+"),
@@ -129,7 +138,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(CHILD, r"multiprocessing/pool\.py$", r"get|wait|join|next", "multiprocessing.Pool"),
     _frames(CHILD, r"concurrent/futures/process\.py$", r"result|shutdown|join\w*", "ProcessPoolExecutor"),
     _frames(CHILD, r"torch/multiprocessing/spawn\.py$", r"join", "torch.multiprocessing"),
-    # Locks, and what else one thread waits for that another gives.
+    # Locks, and other waits of one thread for another.
     _frames(LOCK, r"/threading\.py$", r"acquire|wait|wait_for|join|_wait_for_tstate_lock|_acquire_restore|__enter__"),
     _frames(LOCK, r"/threading\.py$", r"_shutdown", "the end of its other threads"),
     _frames(LOCK, r"/queue\.py$", r"get|put|join"),
@@ -146,7 +155,7 @@ FRAME_RULES: tuple[FrameRule, ...] = (
     _frames(IO, _FILE_FORMATS, r"\w+", "a file"),
     _frames(IO, r"torch/utils/tensorboard/|/(?:tensorboard|wandb|mlflow)/", r"\w+", "a logger"),
 )
-"""The first rule of a frame counts."""
+"""The rules for frames. The first rule that matches a frame applies."""
 
 _COMM = r"\b(?:\w*(?:[cC]omm|COMM)\w*|[wW]orld)(?:\([^()]*\))?\s*\.\s*"
 _MPI = (
@@ -177,4 +186,5 @@ LINE_RULES: tuple[LineRule, ...] = tuple(
         (IO, r"\.\s*(accept|connect|recv|sendall|select|poll)\s*\("),
     )
 )
-"""The first rule that finds something counts: those of several ranks stand before those of one process."""
+"""The rules for lines of source code. The first rule that matches applies: the rules for calls of several ranks come
+before those for calls of one process."""

@@ -1,4 +1,4 @@
-"""AMD's GPUs, by the files of the driver amdgpu: no library is needed.
+"""A reader for AMD's GPUs that uses the files of the driver amdgpu and needs no library.
 
 Kernel: Documentation/gpu/amdgpu. Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,7 +16,7 @@ _MOST_GPUS = 64
 
 
 class AmdGpu:
-    """One GPU, by the directory of its device. `nodes`: where the files of devices are."""
+    """A GPU of AMD, given by the directory of its device. `nodes` is the directory of the device files."""
 
     def __init__(self, directory: str, nodes: str = "/dev/dri") -> None:
         self._directory = directory
@@ -27,7 +27,7 @@ class AmdGpu:
         return Facts(uuid, model or "AMD GPU", self._number("mem_info_vram_total"), False)
 
     def read(self) -> Reading:
-        """The GPU as it is now."""
+        """Return the current reading of the GPU."""
         percent = self._number("gpu_busy_percent")
         return Reading(
             None if percent is None else min(1.0, percent / 100),
@@ -37,12 +37,13 @@ class AmdGpu:
         )
 
     def processes(self) -> list[int] | None:
-        """None: the driver tells of its processes as root alone."""
+        """Return None: the driver shows the processes of a GPU only to root."""
         return None
 
     def _traffic(self) -> float | None:
-        """As it is now (read in the kernel's pages; not tried on a GPU). None for one that this process may not open:
-        containers show the files of all GPUs, and give some."""
+        """Return the current share of memory traffic, according to the kernel's documentation; not tried on a GPU. None
+        for a GPU that this process may not open: containers show the files of all GPUs, but allow access to some only.
+        """
         render = [name for name in names_in(os.path.join(self._directory, "drm"))[:8] if name.startswith("renderD")]
         if not all(os.access(os.path.join(self._nodes, name), os.R_OK | os.W_OK) for name in render):
             return None
@@ -50,7 +51,8 @@ class AmdGpu:
         return None if percent is None else min(1.0, percent / 100)
 
     def _power(self) -> float | None:
-        """hwmon counts microwatts; older drivers have an average, newer ones what it is now."""
+        """Return the power in watts. hwmon counts microwatts. Older drivers have an average, newer ones the current
+        value. None if there is neither."""
         at = os.path.join(self._directory, "hwmon")
         for name in names_in(at)[:8]:
             for file in ("power1_average", "power1_input"):
@@ -67,7 +69,7 @@ class AmdGpu:
 
 
 def amd_gpus(root: str = "/") -> list[AmdGpu]:
-    """Return the GPUs that tell how busy they are, in the order of their addresses on the bus."""
+    """Return the GPUs that report how busy they are, in the order of their addresses on the bus."""
     at = os.path.join(root, "sys/class/drm")
     cards = [name for name in names_in(at) if name.startswith("card") and name[len("card") :].isdigit()]
     places = {os.path.realpath(os.path.join(at, name, "device")) for name in cards}

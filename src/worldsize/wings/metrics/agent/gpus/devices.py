@@ -1,4 +1,4 @@
-"""Whether a node has GPUs, by its device files, and which of them are its ranks'.
+"""The detection of a node's GPUs by their device files, and the environment that selects the GPUs of its ranks.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -16,8 +16,8 @@ _VIRTUAL = "WORLDSIZE_VIRTUAL_GPUS"
 
 
 def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
-    """Return whether there is a device that the program of this folder may know: of NVIDIA, also under WSL, or AMD.
-    Virtual ones are none."""
+    """Return whether there is a device file of a GPU that `program.py` may support: NVIDIA's, also under WSL, or AMD's.
+    Return False if the environment defines virtual GPUs."""
     try:
         names = [] if environ.get(_VIRTUAL) else os.listdir(os.path.join(root, "dev"))
     except OSError:
@@ -26,8 +26,8 @@ def has_gpus(environ: Mapping[str, str], root: str = "/") -> bool:
 
 
 def gpu_environment(plan: Plan, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the agent's environment, which names the node's GPUs. Where it names none and each rank gets one of the
-    first, these are the ones."""
+    """Return the agent's environment with the node's GPUs named. If it names none and each rank gets one of the first
+    GPUs, these are added."""
     if plan.gpus and plan.visible_devices and VISIBLE not in environ:
         return {**environ, VISIBLE: ",".join(map(str, range(plan.gpus)))}
     return environ

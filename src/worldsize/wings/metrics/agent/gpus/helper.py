@@ -1,5 +1,5 @@
-"""The agent's side of the process that asks a node's GPUs (`program.py`): started where there are any, asked without
-being waited for longer than a moment, and ended with the run.
+"""The agent's side of the process that queries a node's GPUs (`program.py`). The process is started if there are any
+GPUs, is never waited for longer than a moment, and is terminated with the run.
 
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
@@ -22,12 +22,12 @@ from worldsize.wings.metrics.agent.records import GpuFacts, GpuSample
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
 _MODULE = "worldsize.wings.metrics.agent.gpus.program"
 _LONGEST = 1 << 17
-"""Bytes of an answer; one of 64 GPUs has a tenth."""
+"""The largest size of an answer in bytes; the answer for 64 GPUs has a tenth of it."""
 
 
 class GpuTraffic(NamedTuple):
-    """`traffic`: the share of the time since the last reading in which the GPU's memory was read or written; `listed`:
-    whether the processes that compute on it are known."""
+    """The memory traffic of a GPU. `traffic` is the share of the time since the last reading in which the GPU's memory
+    was read or written. `listed` is whether the processes that compute on the GPU are known."""
 
     gpu: int
     traffic: float
@@ -35,17 +35,17 @@ class GpuTraffic(NamedTuple):
 
 
 class GpuHelper:
-    """The process, running.
+    """The running process that queries the GPUs.
 
-    pid        its number
-    gpus       what it has found; None until it has said so
-    computing  the processes that the last reading has seen on GPUs: GPU and process, as the first namespace of
-               processes numbers them
-    traffic    what it has seen of the GPUs' memory
+    pid        its process number
+    gpus       the GPUs that it has found; None until it has reported them
+    computing  the processes that the last reading has seen on GPUs: the number of the GPU, and that of the process
+               in the initial PID namespace
+    traffic    the GPUs' memory traffic according to the last reading
     """
 
     def __init__(self, environ: Mapping[str, str], program: str = sys.executable) -> None:
-        """Start it. Raises OSError."""
+        """Start the process. Raise OSError if it cannot be started."""
         self._socket, other = socket.socketpair()
         self.gpus: tuple[GpuFacts, ...] | None = None
         self.computing: list[tuple[int, int]] = []
@@ -54,7 +54,7 @@ class GpuHelper:
         self._asked = self._ended = False
         self._cpu = 0.0
         package = os.path.abspath(__file__)
-        for _ in range(6):  # gpus, agent, metrics, wings, worldsize, and what holds that: a folder, or agent.pyz
+        for _ in range(6):  # gpus, agent, metrics, wings, worldsize, and its parent: a folder, or agent.pyz
             package = os.path.dirname(package)
         code = _PROGRAM.format(_MODULE)
         argv = (program, "-I", "-S", "-c", code, package, str(os.getpid()))
@@ -62,7 +62,8 @@ class GpuHelper:
             self.pid = processes.spawn_helper(program, argv, environ, os.devnull, stdin=other.fileno())
 
     def find(self, patience: float) -> tuple[GpuFacts, ...] | None:
-        """What GPUs there are, once the process has said so; waits at most `patience` seconds."""
+        """Return the GPUs of the node once the process has reported them. Wait at most `patience` seconds; None if they
+        are not known yet. Return () if the process has ended without a report."""
         if self.gpus is None:
             value = self._answer(patience)
             if value is not None:
@@ -70,8 +71,8 @@ class GpuHelper:
         return () if self._ended and self.gpus is None else self.gpus
 
     def read(self, patience: float) -> tuple[tuple[GpuSample, ...], float]:
-        """Return a reading of all GPUs, and the seconds of CPU that the process has taken for it. Waits at most
-        `patience` seconds; an answer that comes later is dropped, and nothing is asked before it has come."""
+        """Return a reading of all GPUs, and the seconds of CPU time that the process has used for it. Wait at most
+        `patience` seconds. An answer that comes later is dropped, and nothing is requested before it has come."""
         if not self.gpus or self._ended:
             return (), 0.0
         if self._asked and self._answer(0.0) is None:
@@ -83,11 +84,11 @@ class GpuHelper:
         samples = self._reading(value)
         taken: Any = value.get("cpu")
         before, self._cpu = self._cpu, float(taken) if is_number(taken) else self._cpu
-        return samples, max(0.0, self._cpu - before) if before else 0.0  # the start is not a reading's
+        return samples, max(0.0, self._cpu - before) if before else 0.0  # excludes the start
 
     def poll(self) -> tuple[GpuSample, ...]:
-        """Return the reading that a former call has asked for; () where it has not come. Waits for nothing, and asks
-        for the next one."""
+        """Return the reading that an earlier call has requested; () if it has not come. Request the next reading. Do
+        not wait."""
         value = self._answer(0.0) if self._asked else None
         if self.gpus and not self._asked and not self._ended:
             self._ask()
@@ -103,17 +104,18 @@ class GpuHelper:
         try:
             self._socket.send(b"\n")
             self._asked = True
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             self._ended = True
 
     def _answer(self, patience: float) -> dict[str, Any] | None:
-        """Its next line; None where none comes in time, or ever."""
+        """Return the next line of the process as an object; None if no line comes in time, or the process has ended.
+        Return {} for a line that is not a JSON object."""
         while b"\n" not in self._said and not self._ended:
             if not select.select([self._socket], [], [], patience)[0]:
                 return None
             try:
                 data = self._socket.recv(1 << 16)
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 data = b""
             self._said += data
             self._ended = not data or len(self._said) > _LONGEST
@@ -128,7 +130,8 @@ class GpuHelper:
         return value if isinstance(value, dict) else {}
 
     def end(self, is_unreaped: bool) -> None:
-        """End it, without waiting. `is_unreaped`: nobody has waited for it, so the number is its own."""
+        """Terminate the process without waiting. `is_unreaped` is whether the process has not been reaped, so that its
+        number still belongs to it; without it, no signal is sent."""
         self._socket.close()
         if is_unreaped:
             processes.signal_process(self.pid, signal.SIGKILL)

@@ -1,6 +1,7 @@
-"""NVML by ctypes: the few of its functions that samples need. What the driver, or a GPU, does not know is None.
+"""The functions of NVML that samples need, called by ctypes. A value that the driver or a GPU does not report is None.
 
-The library may hang where a driver does: only a process that nobody waits for may call it (`program.py`).
+The library may hang if a driver hangs, so only a process that no other process waits for may call it (`program.py`).
+
 NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/. Standard library only: travels inside agent.pyz
 (Python >= 3.8).
 """
@@ -22,7 +23,7 @@ class _Memory(ctypes.Structure):
 
 
 class _Memory2(ctypes.Structure):
-    """As `_Memory`, but what the driver keeps for itself is not in `used`."""
+    """The newer form of `_Memory`, whose `used` does not contain the memory that the driver reserves."""
 
     _fields_ = [
         ("version", ctypes.c_uint),
@@ -35,7 +36,8 @@ class _Rates(ctypes.Structure):
 
 
 class _Sample(ctypes.Structure):
-    """The value is a union of 8 bytes; utilisation is an unsigned int in it. The time is in microseconds."""
+    """A sample of the driver. The value is a union of 8 bytes, which for utilisation contains an unsigned int. The time
+    is in microseconds."""
 
     _fields_ = [("time", ctypes.c_ulonglong), ("value", ctypes.c_uint), ("rest", ctypes.c_uint)]
 
@@ -50,7 +52,7 @@ class _Process(ctypes.Structure):
 
 
 class Facts(NamedTuple):
-    """What does not change. `mig`: whether the GPU is divided."""
+    """The constant properties of a GPU. `mig` is whether the GPU is divided (MIG)."""
 
     uuid: str
     model: str
@@ -59,8 +61,13 @@ class Facts(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """busy: the share of the time in which a kernel ran; memory: bytes; power: watts; traffic: the share of the time in
-    which its memory was read or written."""
+    """A reading of a GPU. A value is None if it is not known.
+
+    busy     the share of the time in which a kernel ran
+    memory   the used memory in bytes
+    power    the power in watts
+    traffic  the share of the time in which its memory was read or written
+    """
 
     busy: float | None
     memory: int | None
@@ -69,8 +76,8 @@ class Reading(NamedTuple):
 
 
 class Nvml:
-    """The library, ready. `count`: of the GPUs that this process sees. Raises OSError where there is none, or it does
-    not work."""
+    """The initialised NVML library. `count` is the number of GPUs that this process sees. Raise OSError if the library
+    does not exist or does not work."""
 
     def __init__(self) -> None:
         self._library = _load()
@@ -82,20 +89,20 @@ class Nvml:
         self.count = min(count.value, _MOST_GPUS)
 
     def device(self, index: int) -> Device | None:
-        """Return the GPU of this number; None for one that does not answer."""
+        """Return the GPU with this index; None if it does not answer."""
         handle = ctypes.c_void_p()
         if self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)):
             return Device(self._call, handle)
         return None
 
     def _call(self, name: str, *words: Any) -> bool:
-        """Call a function; return whether it is there and has done it."""
+        """Call a function of the library; return whether it exists and has succeeded."""
         function = getattr(self._library, name, None)
         return function is not None and function(*words) == 0
 
 
 class Device:
-    """One GPU."""
+    """A GPU of NVIDIA."""
 
     def __init__(self, call: Any, handle: Any) -> None:
         self._call, self._handle = call, handle
@@ -103,7 +110,7 @@ class Device:
         self._energy: tuple[float, int] | None = None
 
     def facts(self) -> Facts:
-        """Read what the GPU is; readings count from here on."""
+        """Read the constant properties of the GPU. The first reading covers the time from this call on."""
         mode, pending = ctypes.c_uint(), ctypes.c_uint()
         mig = self._ask("nvmlDeviceGetMigMode", mode, pending) and mode.value == 1
         memory = self._memory()
@@ -113,7 +120,7 @@ class Device:
         return Facts(self._text("nvmlDeviceGetUUID"), self._text("nvmlDeviceGetName"), memory and memory[0], mig)
 
     def read(self) -> Reading:
-        """Return the GPU since the last reading; where the driver keeps no history, as it is now."""
+        """Return a reading of the time since the last one; if the driver keeps no history, of the current moment."""
         busy, traffic = self._sampled(_BUSY_SAMPLES), self._sampled(_TRAFFIC_SAMPLES)
         power, memory = self._mean_power(), self._memory()
         rates = _Rates()
@@ -126,8 +133,8 @@ class Device:
         return Reading(_share(busy), memory and memory[1], power, _share(traffic))
 
     def processes(self) -> list[int] | None:
-        """Return the processes that compute on the GPU, as the first namespace of processes numbers them; None where
-        the driver cannot tell."""
+        """Return the processes that compute on the GPU, numbered as in the initial PID namespace; None if the driver
+        cannot list them."""
         count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
         if not self._ask("nvmlDeviceGetComputeRunningProcesses_v3", count, found):
             return None
@@ -143,7 +150,7 @@ class Device:
         return "".join(each for each in text.value.decode("utf-8", "replace") if each.isprintable())
 
     def _memory(self) -> tuple[int, int] | None:
-        """Return all of it, and what is used, in bytes."""
+        """Return the total and the used memory in bytes; None if they are not known."""
         newer = _Memory2(version=ctypes.sizeof(_Memory2) | 2 << 24)
         if self._ask("nvmlDeviceGetMemoryInfo_v2", newer):
             return newer.total, newer.used
@@ -151,8 +158,8 @@ class Device:
         return (older.total, older.used) if self._ask("nvmlDeviceGetMemoryInfo", older) else None
 
     def _sampled(self, what: int) -> float | None:
-        """Return the mean of the driver's own samples since the last call, about six in a second; it keeps those of
-        some 20 seconds. None where it has none."""
+        """Return the mean of the driver's own samples since the last call; None if there are none. The driver takes
+        about six samples a second and keeps those of about 20 seconds."""
         kind, count, seen = ctypes.c_int(), ctypes.c_uint(), self._seen[what]
         words = self._handle, ctypes.c_int(what), ctypes.c_ulonglong(seen), ctypes.byref(kind)
         if not self._call("nvmlDeviceGetSamples", *words, ctypes.byref(count), None) or not count.value:
@@ -166,8 +173,8 @@ class Device:
         return sum(each.value for each in newer) / 100 / len(newer) if newer else None
 
     def _mean_power(self) -> float | None:
-        """Watts since the last call, by the energy that the GPU has counted; None for the first, and where it does not
-        count."""
+        """Return the mean power in watts since the last call, from the energy that the GPU has counted. None for the
+        first call, for a call within 0.1 s of the last one, and if the GPU does not count energy."""
         millijoules = ctypes.c_ulonglong()
         now = time.monotonic()
         before = self._energy

@@ -1,15 +1,17 @@
-"""The process that asks a node's GPUs, apart from the agent: a driver that hangs keeps whoever asks it from ending.
+"""The process that queries a node's GPUs. It is separate from the agent because a driver that hangs keeps its callers
+from exiting.
 
-It says on its standard input, a socket, what GPUs there are, and then answers each line with a reading of all of them.
-It ends with the socket, and with the agent's thread that has started it.
+It writes to its standard input, a socket, which GPUs there are, and then answers each line with a reading of all of
+them. It ends when the socket is closed, and with the agent's thread that started it.
 
     <- {"gpus":[[0,"GPU-…","NVIDIA H100 80GB HBM3",85899345920]]}
     -> (an empty line)
     <- {"gpus":[[0,0.97,4000000000,312.0]],"processes":[[0,4711]],"traffic":[[0,0.41,true]],"cpu":0.08}
 
-`processes`: those that compute, each with its GPU; `traffic`: of GPUs that are not divided, the share of the time in
-which memory was read or written, and whether their processes are told; `cpu`: the seconds of CPU that this one has
-taken so far.
+`processes` lists those that compute, each with its GPU. `traffic` covers the GPUs that are not divided: the share of
+the time in which memory was read or written, and whether their processes are known. `cpu` is the CPU time in seconds
+that this process has used so far.
+
 Standard library only: travels inside agent.pyz (Python >= 3.8).
 """
 
@@ -35,7 +37,7 @@ _SOCKET = 0
 
 
 class Found(NamedTuple):
-    """A GPU by its number on the node; `device` has `read()` and `processes()`."""
+    """A GPU with its number on the node. `device` has the methods `read()` and `processes()`."""
 
     number: int
     facts: Facts
@@ -51,8 +53,8 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    """Serve until the socket is closed; not at all where there is no GPU. The second argument is the process that
-    started this one."""
+    """Serve until the socket is closed. Return at once if there is no GPU, or if the parent is not the process given by
+    the second argument, which started this one."""
     end_with_parent(signal.SIGKILL)
     if str(os.getppid()) != sys.argv[2]:
         return
@@ -63,7 +65,7 @@ def main() -> None:
 
 
 def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
-    """Return a reading of all of them, as it is said."""
+    """Return a reading of all GPUs in the form in which it is sent."""
     found = [(gpu, gpu.device.read(), gpu.device.processes()) for gpu in gpus]
     return {
         "gpus": [(gpu.number, *reading[:3]) for gpu, reading, _ in found],
@@ -77,8 +79,9 @@ def read_gpus(gpus: Iterable[Found]) -> dict[str, Any]:
 
 
 def find_gpus(environ: Mapping[str, str]) -> list[Found]:
-    """Return the GPUs that a program with this environment sees: NVIDIA's, else AMD's. Where the environment names some
-    of AMD's, they are told only if these are all: the order in which it counts is not the kernel's."""
+    """Return the GPUs that a program with this environment sees: NVIDIA's, else AMD's. If the environment names some of
+    AMD's GPUs, they are returned only if it names all of them, because the environment's numbering is not the kernel's.
+    """
     nvidia = _nvidia()
     if nvidia:
         return visible_gpus(nvidia, environ.get(VISIBLE))

@@ -1,7 +1,9 @@
-"""What MLflow in a rank finds as a plug-in for `file:` (entry points in the run's `inrank/`): for the `mlruns` of the
-run a store that all attempts share and that rank 0 alone writes; for any other place what MLflow itself has.
+"""The functions that MLflow in a rank calls as a plug-in for `file:` (entry points in the run's `inrank/`). For the
+`mlruns` of the run they return a store that all attempts share and that only rank 0 writes. For any other location they
+return what MLflow itself has.
 
-In a run this lies in `worldsize_inrank/`, with what it imports. Standard library, and MLflow once it asks for a store.
+In a run this module is located in `worldsize_inrank/`, with its imports. It uses the standard library, and MLflow once
+MLflow requests a store.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _SCHEME = "file://"
 
 
 def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> Any:
-    """Return the tracking store of this place."""
+    """Return the tracking store for the URI. For the run's `mlruns`, rank 0 writes there and all other ranks write to a
+    private directory. If rank 0 cannot write there, print a line to stderr and use a private directory, too."""
     from mlflow.store.tracking.file_store import FileStore
 
     if not _is_of_run(store_uri):
@@ -37,7 +40,7 @@ def build_tracking_store(store_uri: str, artifact_uri: Any = None, **_: Any) -> 
 
 
 def build_registry(store_uri: str, **_: Any) -> Any:
-    """Return the registry of models of this place: one of its own for a rank that writes nothing."""
+    """Return the model registry for the URI. A rank that does not write to the run's `mlruns` gets a private one."""
     from mlflow.store.model_registry.file_store import FileStore
 
     is_private = _is_of_run(store_uri) and not is_first_rank()
@@ -45,7 +48,8 @@ def build_registry(store_uri: str, **_: Any) -> Any:
 
 
 def build_artifacts(artifact_uri: str, *others: Any, **named: Any) -> Any:
-    """Return the artifacts of this place: those of the run are read by all ranks and written by rank 0."""
+    """Return the artifact repository for the URI. All ranks read the artifacts of the run, and only rank 0 writes
+    them."""
     from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
     repository = LocalArtifactRepository(artifact_uri, *others, **named)
@@ -55,11 +59,11 @@ def build_artifacts(artifact_uri: str, *others: Any, **named: Any) -> Any:
 
 
 def _write_nothing(*_: Any, **__: Any) -> None:
-    """Ranks have equal artifacts, and their runs one name."""
+    """Do nothing in place of writing artifacts: ranks have equal artifacts, and their runs have the same name."""
 
 
 def _runs_place() -> str:
-    """Return the `mlruns` of this run; empty outside one."""
+    """Return the path of the `mlruns` of this run; "" outside a run."""
     root = os.environ.get("WORLDSIZE_RUN_DIR")
     return os.path.join(root, "mlruns") if root else ""
 

@@ -1,4 +1,5 @@
-"""The metrics that MLflow logs in a rank, written by a thread: a step of a training waits for no disk.
+"""The writer of the metrics that MLflow logs in a rank. A thread writes them, so that a training step never waits for a
+disk.
 
 Standard library only.
 """
@@ -16,17 +17,18 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 MOST_QUEUED = 200000
-"""Values that wait to be written; the oldest are dropped beyond."""
+"""The most values that wait to be written; beyond this number, the oldest are dropped."""
 
 MOST_NAMES = 10000
 INTERVAL, PATIENCE = 1.0, 5.0
 
 
 class MetricWriter:
-    """Appends lines to files, about once a second and at the end of the process; `write` does it now.
+    """A queue of lines that a thread appends to files, about once a second and at the end of the process. `write`
+    writes them at once.
 
-    One that is private keeps the newest line of each file in memory alone, until somebody reads. `fail` hears of a disk
-    that refuses.
+    A private writer only keeps the newest line of each file, in memory, until `write` is called. `fail` is called with
+    the error of a disk that refuses to write.
     """
 
     def __init__(self, is_private: bool, fail: Callable[[OSError], None]) -> None:
@@ -38,14 +40,14 @@ class MetricWriter:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Begin with nothing: a forked process leaves its parent's lines to the parent."""
+        """Initialise the queue. This is repeated in a forked process, which leaves its parent's lines to the parent."""
         self._queue: deque[tuple[str, str]] = deque(maxlen=MOST_QUEUED)
         self._writing = threading.Lock()
         self._wake = threading.Event()
         self._thread: Any = None
 
     def add(self, path: str, line: str) -> None:
-        """Queue a line of the file."""
+        """Queue a line for the file."""
         if self.is_private:
             if path in self._newest or len(self._newest) < MOST_NAMES:
                 self._newest[path] = line
@@ -57,11 +59,11 @@ class MetricWriter:
     def _start(self) -> None:
         multiprocessing = sys.modules.get("multiprocessing.util")
         if multiprocessing is not None:
-            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do nothing of atexit's
+            multiprocessing.Finalize(None, self.close, exitpriority=0)  # its forked workers do not run atexit hooks
         self._thread = threading.Thread(target=self._work, args=(self._wake,), name="worldsize.mlflow", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # the interpreter is at its end, or has no thread left
+        except RuntimeError:  # the interpreter is shutting down, or cannot start a thread
             self._thread = None
             self.write()
 
@@ -71,7 +73,8 @@ class MetricWriter:
         self.write()
 
     def close(self) -> None:
-        """Write what is queued and end the thread, which gets PATIENCE seconds. A later line starts another."""
+        """Write the queued lines and end the thread, waiting for it at most PATIENCE seconds. A later line starts
+        another thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._wake.set()
@@ -79,7 +82,7 @@ class MetricWriter:
             self._wake = threading.Event()
 
     def write(self) -> None:
-        """Write what is queued; waits at most PATIENCE seconds for a thread that is writing."""
+        """Write the queued lines. If another thread is writing, wait for it at most PATIENCE seconds."""
         if not self._writing.acquire(timeout=PATIENCE):
             return
         try:
@@ -89,10 +92,10 @@ class MetricWriter:
             self._writing.release()
 
     def _taken(self) -> dict[str, list[str]]:
-        """Return the lines of each file, no longer queued."""
+        """Remove the queued lines from the queue, and return them by file."""
         found: dict[str, list[str]] = {path: [line] for path, line in list(self._newest.items())}
         self._newest.clear()
-        for _ in range(len(self._queue)):  # others may add sooner than this takes
+        for _ in range(len(self._queue)):  # bounded: other threads may add lines faster than this loop
             path, line = self._queue.popleft()
             found.setdefault(path, []).append(line)
         return found
@@ -106,7 +109,8 @@ class MetricWriter:
 
 
 def _append(path: str, data: bytes, how: int) -> None:
-    """Write all of `data` or nothing: MLflow takes no file that is empty, and no line that is cut."""
+    """Write all of `data` or nothing: MLflow does not accept an empty file or a line that is cut. `how` is O_APPEND or
+    O_TRUNC. Raise OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
     size = os.fstat(file).st_size
     try:

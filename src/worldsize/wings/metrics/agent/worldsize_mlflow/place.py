@@ -1,4 +1,4 @@
-"""Which process it is that logs with MLflow, and where it may write.
+"""Functions that find out which process logs with MLflow, and where it may write.
 
 Standard library only.
 """
@@ -17,14 +17,15 @@ _RANKS = ("WORLDSIZE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI
 
 
 def is_first_rank() -> bool:
-    """Return whether this process has rank 0 in every count that it knows: a launcher inside a rank counts for
-    itself."""
+    """Return whether this process has rank 0 in every rank variable that is set. So the ranks of a launcher inside a
+    rank are distinguished, too."""
     return all(os.environ.get(name, "0") in ("", "0") for name in _RANKS)
 
 
 @lru_cache(maxsize=None)
 def private_root() -> str:
-    """Return a directory on the node that is gone after this process."""
+    """Return a temporary directory on the node, which is removed at the end of this process. Later calls return the
+    same one."""
     path = tempfile.mkdtemp(prefix="worldsize-mlflow-")
     atexit.register(_remove, path, os.getpid())
     return path
@@ -36,8 +37,9 @@ def _remove(path: str, process: int) -> None:
 
 
 def claim(run_id: str) -> bool:
-    """Take the id for this process, once in an attempt, and write down when: the reader tells attempts apart by it. A
-    disk that refuses has it taken."""
+    """Claim the id of an MLflow run for this process; return False if it has been claimed in this attempt. The time of
+    the claim is written to a file, by which the reader distinguishes attempts. If the disk refuses, the id counts as
+    claimed by this process."""
     attempt = os.environ.get("WORLDSIZE_ATTEMPT") or "0"
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT") or "0"
     folder = os.path.join(os.environ.get("WORLDSIZE_RUN_DIR", ""), "attempt-" + attempt, "metrics")
@@ -50,7 +52,7 @@ def claim(run_id: str) -> bool:
     except FileExistsError:
         return False
     except OSError:
-        return True  # nothing can be noted: each start is as the first
+        return True  # the claim cannot be recorded: each start is like the first
     return True
 
 
@@ -60,12 +62,12 @@ def _make_directory(path: str) -> None:
         os.mkdir(path, mode)
         os.chmod(path, mode)
     except FileExistsError:
-        pass  # the agent, or another rank, has made it
+        pass  # the agent or another rank has created it
 
 
 def tell(text: str) -> None:
     """Write a line to stderr."""
     try:
         sys.stderr.write(f"worldsize: MLflow: {text}\n")
-    except Exception:  # noqa: BLE001  whatever a script has put in the place of stderr
+    except Exception:  # noqa: BLE001  a script may have replaced stderr by any object
         pass

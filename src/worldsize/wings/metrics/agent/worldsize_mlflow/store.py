@@ -1,9 +1,10 @@
-"""MLflow's file store for a run: one set of MLflow runs for all attempts, that rank 0 writes without a step waiting.
+"""An MLflow file store for a run: one set of MLflow runs for all attempts, which rank 0 writes without delaying a step.
 
-Whatever a script asks, MLflow's own FileStore does, in the place of this one's root: the run's `mlruns` for rank 0; for
-another rank a directory of its own that is gone with the process. Different here are ids, which are the same in every
-attempt and on every rank; metrics, which a thread appends; a parameter that changes, of which the newest value is kept;
-and a disk that fails, which is told once.
+MLflow's own FileStore carries out all requests, with the root of this store. The root is the run's `mlruns` for rank 0,
+and a private directory that is removed at the end of the process for another rank. Four things are different. Ids are
+the same in every attempt and on every rank. Metrics are appended by a thread. A parameter may change, and the newest
+value is kept. A disk that fails is reported once.
+
 Standard library and MLflow (2.9 and later).
 """
 
@@ -24,17 +25,18 @@ if TYPE_CHECKING:
 
 _RUNNING, _PARENT, _DEFAULT = 1, "mlflow.parentRunId", "0"
 _MOST_RUNS = 10000
-"""MLflow runs of one experiment that are told apart from attempt to attempt; those beyond get ids by chance."""
+"""The most MLflow runs of one experiment that keep their ids from attempt to attempt; further ones get random ids."""
 
 
 class RunStore:
-    """What goes before MLflow's FileStore in `make_store`'s class."""
+    """The methods that override those of MLflow's FileStore, in the class that `make_store` creates."""
 
     root_directory: str
     artifact_root_uri: str
 
     def begin(self, shared: str) -> None:
-        """`shared`: the run's `mlruns`, of which another root is this process's own."""
+        """Initialise the store. `shared` is the run's `mlruns`. If the store's root is another directory, it is private
+        to this process."""
         self._shared = shared
         self._is_private = self.root_directory != shared
         self._infos: dict[str, Any] = {}
@@ -49,10 +51,11 @@ class RunStore:
             self._told = True
             tell(f"{self.root_directory}: {error.strerror or error}: what is logged is lost")
 
-    # Experiments and runs that every attempt finds under the same id.
+    # Experiments and runs, which have the same ids in every attempt.
 
     def create_experiment(self, name: Any, artifact_location: Any = None, tags: Any = None) -> str:
-        """One that an earlier attempt has made is this attempt's, too, when its script makes it."""
+        """Create an experiment, and return its id. Return the id of an active experiment of this name that an earlier
+        attempt has created, if this process has not created one of that name before."""
         found = self.get_experiment_by_name(name)  # type: ignore[attr-defined]
         is_again = found is not None and found.lifecycle_stage == "active" and name not in self._named
         self._named.add(name)
@@ -67,8 +70,8 @@ class RunStore:
         return super()._create_experiment_with_id(name, experiment_id, artifact_uri, tags)  # type: ignore[misc]
 
     def create_run(self, experiment_id: Any, user_id: Any, start_time: Any, tags: Any, run_name: Any) -> Any:
-        """Return a run of this name, or that of an earlier attempt that was made in its place, which goes on. A run
-        with a parent is always another one."""
+        """Create a run of this name, or continue the run that an earlier attempt created at the same position. A run
+        with a parent is always a new one."""
         if any(tag.key == _PARENT for tag in tags or ()):
             return super().create_run(experiment_id, user_id, start_time, tags, run_name)  # type: ignore[misc]
         experiment = experiment_id or _DEFAULT
@@ -77,7 +80,7 @@ class RunStore:
         if os.path.isfile(meta):
             try:
                 return self._go_on(run_id, tags or (), run_name)
-            except Exception:  # noqa: BLE001  of MLflow's classes: a full disk has left the file empty
+            except Exception:  # noqa: BLE001  MLflow's own errors: a full disk has left the file empty
                 os.unlink(meta)
         _ids.next = run_id
         try:
@@ -90,7 +93,8 @@ class RunStore:
             _ids.next = None
 
     def _next_run_id(self, experiment: str) -> str:
-        """Return the first that no process of this rank has taken in this attempt."""
+        """Return the first run id that no process of this rank has claimed in this attempt; a random id if all are
+        claimed."""
         for number in range(_MOST_RUNS):
             run_id = _digest("run", os.environ.get("WORLDSIZE_RUN_ID", ""), experiment, str(number))
             if run_id not in self._opened and (self._is_private or claim(run_id)):
@@ -122,7 +126,8 @@ class RunStore:
         return found
 
     def _move(self, error: OSError) -> None:
-        """Go on in a place of this process's own, since the run's refuses: a script is to notice nothing."""
+        """Continue in a private directory, since the run's directory refuses writes. The script does not notice this.
+        Raise `error` if the store is private already."""
         if self._is_private:
             raise error
         self._fail(error)
@@ -147,26 +152,27 @@ class RunStore:
         os.makedirs(os.path.join(self.root_directory, experiment.experiment_id))
         self._create_experiment_with_id(experiment.name, experiment.experiment_id, None, None)
 
-    # What is known of runs, which a logged value does not read from the disk again.
+    # The cached information about runs, so that a logged value does not read the disk again.
 
     def _get_run_info(self, run_uuid: Any) -> Any:
         if run_uuid not in self._infos:
             try:
                 self._infos[run_uuid] = super()._get_run_info(run_uuid)  # type: ignore[misc]
-            except Exception:  # of MLflow's class where there is no such run
+            except Exception:  # MLflow's own error if there is no such run
                 if not self._is_private or not self._adopt(run_uuid):
                     raise
         return self._infos[run_uuid]
 
     def _adopt(self, run_id: str) -> bool:
-        """Take over what rank 0 has made, whose id it has told this rank; False where there is none."""
+        """Copy the information about a run that rank 0 has created, whose id rank 0 has sent to this rank. Return False
+        if there is no such run."""
         if not os.path.isdir(self._shared):
             return False
         shared = type(self).__bases__[1]("file://" + _quoted(self._shared))
         try:
             info = shared._get_run_info(run_id)
             self._place_experiment(shared.get_experiment(info.experiment_id))
-        except Exception:  # noqa: BLE001  of MLflow's classes: the caller raises that of its own store
+        except Exception:  # noqa: BLE001  MLflow's own errors: the caller raises that of its own store
             return False
         self._place_run(info)
         return True
@@ -176,21 +182,21 @@ class RunStore:
         self._try("_overwrite_run_info", run_info, *others, **named)
 
     def update_run_info(self, run_id: Any, *words: Any, **named: Any) -> Any:
-        """As MLflow's; the metrics that were logged before are written first."""
+        """Update the information as MLflow does, after writing the metrics that were logged before."""
         self._metrics.write()
         return super().update_run_info(run_id, *words, **named)  # type: ignore[misc]
 
     def delete_experiment(self, experiment_id: Any) -> None:
-        """As MLflow's; its runs are read again."""
+        """Delete the experiment as MLflow does. The information about runs is then read again."""
         self._infos.clear()
         super().delete_experiment(experiment_id)  # type: ignore[misc]
 
     def restore_experiment(self, experiment_id: Any) -> None:
-        """As MLflow's; its runs are read again."""
+        """Restore the experiment as MLflow does. The information about runs is then read again."""
         self._infos.clear()
         super().restore_experiment(experiment_id)  # type: ignore[misc]
 
-    # What is written of them.
+    # The writing of values, tags and parameters.
 
     def _log_run_metric(self, run_info: Any, metric: Any) -> None:
         path = os.path.join(self.root_directory, run_info.experiment_id, run_info.run_id, "metrics", metric.key)
@@ -204,7 +210,7 @@ class RunStore:
         return super()._get_run_files(run_info, resource_type)  # type: ignore[misc]
 
     def _validate_new_param_value(self, *_: Any, **__: Any) -> None:
-        """An attempt may have other parameters than the one before: the newest value is kept."""
+        """Accept any value: an attempt may have other parameters than the one before, and the newest value is kept."""
 
     def _log_run_param(self, run_info: Any, param: Any) -> None:
         self._try("_log_run_param", run_info, param)
@@ -213,15 +219,15 @@ class RunStore:
         self._try("_set_run_tag", run_info, tag)
 
     def set_experiment_tag(self, experiment_id: Any, tag: Any) -> None:
-        """As MLflow's, unless the disk fails."""
+        """Set the tag as MLflow does. An error of the disk is reported and not raised."""
         self._try("set_experiment_tag", experiment_id, tag)
 
     def log_inputs(self, *words: Any, **named: Any) -> None:
-        """As MLflow's, unless the disk fails."""
+        """Log the inputs as MLflow does. An error of the disk is reported and not raised."""
         self._try("log_inputs", *words, **named)
 
     def log_outputs(self, *words: Any, **named: Any) -> None:
-        """As MLflow's, unless the disk fails."""
+        """Log the outputs as MLflow does. An error of the disk is reported and not raised."""
         self._try("log_outputs", *words, **named)
 
     def _try(self, name: str, *words: Any, **named: Any) -> None:
@@ -232,7 +238,7 @@ class RunStore:
 
 
 class _Ids:
-    """The module `uuid` as MLflow's file store sees it: the next id of a thread can be set."""
+    """A substitute for the module `uuid` in MLflow's file store, with which the next id of a thread can be set."""
 
     def __init__(self) -> None:
         self._next = threading.local()
@@ -251,7 +257,8 @@ _ids = _Ids()
 
 
 def make_store(root: str, shared: str, uri: str) -> Any:
-    """Return a store with this root, for a run whose `mlruns` is `shared` and is told to MLflow as `uri`. OSError."""
+    """Return a store with this root, for a run whose `mlruns` is `shared`, which MLflow knows as `uri`. Raise OSError
+    if the root cannot be written."""
     from mlflow.store.tracking import file_store
 
     file_store.uuid = _ids

@@ -1,4 +1,5 @@
-"""torch.accelerator: torch.cuda by other names. Scripts see it; torch's own code sees that there is none."""
+"""The functions of torch.accelerator: those of torch.cuda under other names. Scripts see an accelerator; torch's own
+code sees that there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .substitutes import make_substitute
 
 
 class device_index:
-    """torch.accelerator.device_index: another GPU inside a `with`; None changes nothing."""
+    """The context manager torch.accelerator.device_index: makes another GPU current inside a `with`. None changes
+    nothing."""
 
     def __init__(self, device: Any) -> None:
         self.idx = device
@@ -85,7 +87,8 @@ def _get_device_module(find: Any, device: Any = None) -> Any:
 
 
 def _make_for_device(original: Any, kind: Any, device: Any = None, **words: Any) -> Any:
-    """Make a stream or an event of torch's that names no backend: of CUDA, unless it is for another device."""
+    """Create a torch.Stream or torch.Event, which names no backend. For a script it is one of CUDA (`kind`), unless it
+    names another device; otherwise it is the original."""
     is_of_gpu = device is None or isinstance(device, int) or str(device).startswith("cuda")
     if is_of_gpu and not is_called_by_torch():
         return kind(device=device, **words)

@@ -1,4 +1,4 @@
-"""torch.cuda: which GPUs there are, which one is current."""
+"""The functions of torch.cuda about devices: which GPUs exist, and which one is current."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """torch.cuda.device: another GPU inside a `with`."""
+    """The context manager torch.cuda.device: makes another GPU current inside a `with`."""
 
     def __init__(self, device: Any) -> None:
         if isinstance(device, int) and device < 0:
@@ -81,7 +81,7 @@ _PROPERTIES = {
 
 
 class DeviceProperties:
-    """What torch.cuda.get_device_properties tells."""
+    """The result of torch.cuda.get_device_properties."""
 
     def __init__(self, index: int) -> None:
         vars(self).update(_PROPERTIES, pci_bus_id=index, uuid=f"{index:08d}-0000-0000-0000-000000000000")
@@ -120,7 +120,7 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 works, which torch finds out by beginning CUDA."""
+    """Return whether bfloat16 works: true if there is a GPU. This begins CUDA, as it does in torch."""
     if devices.count():
         devices.begin_cuda()
     return devices.count() > 0

@@ -1,6 +1,6 @@
-"""torch.cuda's memory figures: the tensors that Python knows on a virtual GPU, out of 80 GiB.
+"""The memory figures of torch.cuda: the sizes of the tensors on a virtual GPU that Python knows, out of 80 GiB.
 
-What only the autograd graph keeps is not counted, and a peak is the highest figure that was ever asked for.
+Memory that only the autograd graph references is not counted. A peak is the highest value that any query has returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOCK = 2 * 1024**2
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes of all tensors on a device; 0 before CUDA has begun, which the question leaves so."""
+    """Return the bytes of all tensors on a device; 0 before CUDA has begun. The query does not begin CUDA."""
     if not devices.has_begun():
         return 0
     index = devices.valid_device(device)
@@ -32,7 +32,7 @@ def memory_allocated(device: Any = None) -> int:
                     storage = each.untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
                 except (RuntimeError, NotImplementedError):
-                    continue  # a kind of tensor without storage of its own: its parts are counted
+                    continue  # a kind of tensor without its own storage: its parts are counted
     used = sum(storages.values())
     _peaks[index] = max(_peaks.get(index, 0), used)
     return used
@@ -110,7 +110,7 @@ def _snapshot(*args: Any, **kwargs: Any) -> dict[str, list[Any]]:
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle", *args: Any, **kwargs: Any) -> None:
-    """Write a snapshot, for what reads it afterwards; nothing is in it."""
+    """Write an empty snapshot, so that code that reads the file afterwards works."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 

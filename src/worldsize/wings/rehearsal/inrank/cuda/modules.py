@@ -1,4 +1,4 @@
-"""Puts the virtual functions into torch.cuda, and into its modules where they have the same ones."""
+"""The installation of the virtual functions in torch.cuda, and in its modules that have the same functions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _public_modules() -> list[Any]:
 
 
 def _is_nccl_possible(tensors: Any) -> bool:
-    """Return whether NCCL could work with these tensors: each on a GPU of its own."""
+    """Return whether NCCL could work with these tensors: each must be on a different GPU."""
     marks = [mark_of(each) for each in tensors]
     return None not in marks and CPU not in marks and len(set(marks)) == len(marks)
 

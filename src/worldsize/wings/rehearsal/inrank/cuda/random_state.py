@@ -1,7 +1,8 @@
-"""torch.cuda's random numbers: drawn by the CPU's generator, which torch.manual_seed sets for all.
+"""The random numbers of torch.cuda. They are drawn by the CPU's generator, which torch.manual_seed sets for all
+devices.
 
-Each virtual GPU has a generator of its own for seeds and states that scripts set and ask for; `torch.Generator("cuda")`
-is a generator of the CPU that reports a GPU as its device.
+Each virtual GPU has its own generator for the seeds and states that scripts set and read. `torch.Generator("cuda")` is
+a generator of the CPU that reports a GPU as its device.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from ..torch_module import torch
 
 
 class Generator(torch._C.Generator):  # type: ignore[misc]
-    """torch.Generator, also of a virtual GPU. Its device is the one asked for: `cuda` stays without an index."""
+    """A torch.Generator that may also belong to a virtual GPU. Its device is the one that was requested: `cuda` stays
+    without an index."""
 
     _virtual: Any = None
 
@@ -39,7 +41,7 @@ def _make_generator(index: int) -> Any:
 
 
 class _Generators(dict):  # type: ignore[type-arg]
-    """The generator of each GPU, made when first used."""
+    """A mapping from each GPU's index to its generator, which is created when it is first used."""
 
     def __missing__(self, index: int) -> Any:
         self[index] = _make_generator(index)
@@ -50,7 +52,7 @@ _generators = _Generators()
 
 
 class _DefaultGenerators(Sequence):  # type: ignore[type-arg]
-    """torch.cuda.default_generators: empty until CUDA has begun."""
+    """The sequence torch.cuda.default_generators. It is empty until CUDA has begun."""
 
     def __len__(self) -> int:
         return devices.count() if devices.has_begun() else 0
@@ -67,17 +69,18 @@ def _valid_generator(device: Any) -> Any:
 
 
 def _later_generator(device: Any) -> Any:
-    """Return the generator of a device, without beginning CUDA: torch keeps what it is told until it begins."""
+    """Return the generator of a device without beginning CUDA: torch also keeps such settings until CUDA begins."""
     return _generators[devices.index_of(device)]
 
 
 def manual_seed(seed: int) -> None:
-    """Set the seed without beginning CUDA: what forks afterwards may still use a GPU."""
+    """Set the seed of the current GPU without beginning CUDA, so that processes forked afterwards may still use a
+    GPU."""
     _later_generator(None).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Set all seeds without beginning CUDA."""
+    """Set the seeds of all GPUs without beginning CUDA."""
     for index in range(devices.count()):
         _generators[index].manual_seed(int(seed))
 

@@ -1,6 +1,6 @@
-"""What cannot be rehearsed: names whose use is an error that says so. docs/rehearsal.md has the same table.
+"""Names that cannot be rehearsed: using one is an error that states this. docs/rehearsal.md contains the same table.
 
-What else torch.cuda and torch.accelerator have stands in `tests/rehearsal/cuda_names.py`.
+The other names of torch.cuda and torch.accelerator are listed in `tests/rehearsal/cuda_names.py`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ REFUSED: dict[str, dict[str, str]] = {
         "get_symm_mem_workspace put_signal reduce_scatter_offset rendezvous set_backend wait_signal",
     },
 }
-"""By module: what its names are for, in the words of the refusal, and the names."""
+"""The refused names by module: the purpose of the names, in the words of the error message, and the names
+themselves."""
 
 
 def install() -> None:
-    """Refuse the names that this version of torch has, in modules that it imports later, too."""
+    """Refuse the names that this version of torch has, also in modules that it imports later."""
     for module, names in REFUSED.items():
         call_after_import(module, partial(_refuse, names))
 

@@ -1,4 +1,4 @@
-"""torch.cuda.cudart: of the CUDA runtime, the profiler's switches, which do nothing, and the memory of a GPU."""
+"""The CUDA runtime of torch.cuda.cudart: the profiler's switches, which do nothing, and the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import memory
 
 
 class CudaError(RuntimeError):
-    """What torch.cuda.check_error raises."""
+    """The error that torch.cuda.check_error raises."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"CUDA error ({code})")
@@ -21,7 +21,7 @@ def check_error(result: int) -> None:
 
 
 class _Runtime:
-    """What torch.cuda.cudart returns. What else the runtime has is refused."""
+    """The result of torch.cuda.cudart. All other functions of the CUDA runtime are refused."""
 
     @staticmethod
     def cudaProfilerStart() -> int:

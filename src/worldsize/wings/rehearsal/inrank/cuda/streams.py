@@ -1,4 +1,5 @@
-"""torch.cuda's streams and events: work is done when it is called, so every stream is empty and every event is over."""
+"""The streams and events of torch.cuda. Work is done when it is called, so that every stream is empty and every event
+has occurred."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class Event:
         return True
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Return the milliseconds between two events, by the CPU's clock."""
+        """Return the milliseconds between two events, measured by the CPU's clock. Raise ValueError if one of them has
+        no timing, or was not recorded."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError(messages.EVENT_TIMING)
         if self._recorded is None or end_event._recorded is None:
@@ -89,7 +91,7 @@ class Event:
 
 
 class StreamContext:
-    """What torch.cuda.stream returns."""
+    """The context manager that torch.cuda.stream returns: makes a stream and its GPU current inside a `with`."""
 
     def __init__(self, stream: Optional[Stream]) -> None:
         self.stream = stream

@@ -1,4 +1,5 @@
-"""What stands in the place of torch's functions and classes: one that refuses, or one that makes something else."""
+"""Replacements for torch's functions and classes: functions that refuse to work, and classes whose call creates another
+object."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ def make_refusal(what: str) -> Callable[..., Any]:
 
 
 def make_substitute(original: Any, make: Callable[..., Any], instances: Any = ()) -> Any:
-    """Return a class that torch's own code takes for `original` (it looks at the bases), and annotations for a class. A
-    call of it calls `make`; its instances are those of the class `instances`, or of several."""
+    """Return a class that replaces `original`. Torch's own code accepts it as `original`, by its bases, and annotations
+    accept it as a class. Calling it calls `make`. Its instances are those of the class, or of the tuple of classes,
+    `instances`."""
     members = {"__module__": original.__module__, "__doc__": make.__doc__}
     for name in ("priority_range", "from_ipc_handle"):
         if hasattr(instances, name):
             members[name] = staticmethod(getattr(instances, name))
     try:
         return _make_kind(type(original), make, instances)(original.__name__, (original,), members)
-    except TypeError:  # a type of C that can have no subclasses
+    except TypeError:  # a type written in C that cannot have subclasses
         return _make_kind(type, make, instances)(original.__name__, (), members)
 
 

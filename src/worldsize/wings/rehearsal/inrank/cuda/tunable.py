@@ -1,4 +1,4 @@
-"""torch.cuda.tunable: its settings are kept and given back; nothing is tuned (refusals.py)."""
+"""The functions of torch.cuda.tunable. Settings are stored and returned; nothing is tuned (see refusals.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _settings: dict[str, Any] = {
     "get_filename": "tunableop_results.csv",
     "get_rotating_buffer_size": 0,
 }
-"""By the function that gives it back: each setting, at first torch's own."""
+"""The settings by the name of the function that returns them. The initial values are those of torch."""
 
 _SETTERS = {
     "enable": "is_enabled",
@@ -39,7 +39,7 @@ def _make_setter(name: str) -> Callable[..., None]:
 
 
 def read_file(filename: Optional[str] = None) -> bool:
-    """Return whether the file is there: what it holds is of no use here."""
+    """Return whether the file exists. Its content is not read."""
     return os.path.isfile(filename or _settings["get_filename"])
 
 

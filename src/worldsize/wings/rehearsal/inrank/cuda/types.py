@@ -1,4 +1,5 @@
-"""torch.cuda.FloatTensor and the like: the old way to make tensors on a GPU, and to ask whether one is there."""
+"""The types torch.cuda.FloatTensor and the like: the old way to create tensors on a GPU, and to check whether a tensor
+is on a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", 
 
 
 class _TensorType(type):
-    """The type of such types: called, it makes a tensor."""
+    """The metaclass of these types. Calling such a type creates a tensor on the current GPU."""
 
     dtype: Any
 

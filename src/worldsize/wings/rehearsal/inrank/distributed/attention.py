@@ -1,5 +1,5 @@
-"""Attention over distributed tensors on a mesh of `cuda`: each rank computes its batches and heads, as torch spreads
-the kernels of a GPU. The CPU's kernel it cannot spread."""
+"""Attention over distributed tensors on a mesh of `cuda`: each rank computes its own batches and heads, as torch
+distributes the kernels of a GPU. Torch cannot distribute the CPU's kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .device_meshes import is_of_gpus
 
 
 def attend(func: Any, args: Any, kwargs: Any) -> Any:
-    """Call scaled_dot_product_attention."""
+    """Call scaled_dot_product_attention. If all tensors are distributed over GPUs, each rank computes its part."""
     said = {**dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)), **kwargs}
     tensors = {name: value for name, value in said.items() if isinstance(value, torch.Tensor)}
     if not all(map(_is_spread_over_gpus, tensors.values())):
@@ -29,8 +29,8 @@ def _is_spread_over_gpus(tensor: Any) -> bool:
 
 
 def _own_part(placement: Any, tensor: Any) -> Any:
-    """Return the placement where it splits batches or heads of which there are several; else the whole tensor on each
-    rank."""
+    """Return the placement if it splits batches or heads of which there are several; otherwise Replicate, which places
+    the whole tensor on each rank."""
     is_split = placement.is_shard() and placement.dim < tensor.dim() - 2 and tensor.size(placement.dim) > 1
     return placement if is_split else torch.distributed.tensor.Replicate()
 

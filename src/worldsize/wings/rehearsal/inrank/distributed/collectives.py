@@ -1,4 +1,5 @@
-"""Collectives of a group that was asked to be nccl: what NCCL would refuse, and what gloo lacks (averages, futures)."""
+"""Collectives of a process group that was requested with nccl: the checks of NCCL, and the features that gloo lacks
+(averages, futures)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _TENSOR_ARGUMENTS = {
     "all_gather_single": "input_tensor", "reduce_scatter_single": "input", "all_to_all": "input_tensor_list",
     "all_reduce_coalesced": "tensors",
 }  # fmt: skip
-"""The argument that tells where the group's tensors are."""
+"""The argument of each collective whose tensor shows the device that the group uses."""
 
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv")
 
@@ -30,11 +31,11 @@ _RESULT_ARGUMENTS = {
     "reduce_scatter_tensor": "output",
     "reduce_scatter_single": "output",
 }
-"""The argument that holds the result."""
+"""The argument of each collective that contains the result."""
 
 _UNCHECKED = ("torch.distributed.distributed_c10d", "torch.distributed._state_dict_utils")
-"""Modules whose calls are left as they are: collectives themselves, which the function mode calls a second time, and
-what moves tensors to the group's device, which it takes for the CPU."""
+"""Modules whose calls are not changed: the collectives themselves, which the function mode calls a second time, and
+code that moves tensors to the group's device, which it believes to be the CPU."""
 
 
 def install(c10d: Any) -> None:
@@ -47,8 +48,8 @@ def install(c10d: Any) -> None:
 
 
 class _PendingResult:
-    """The pending work of a collective, with what is to be done to the result once it is there: that is found by
-    waiting, by asking, or by a future. Some work gloo does only while it is waited for, and has no future of it."""
+    """The pending work of a collective. `finish` is called once with the result available, as `wait`, `is_completed` or
+    a future finds out. Some work of gloo proceeds only while a caller waits for it, and has no future of its own."""
 
     def __init__(self, work: Any, result: Any, finish: Callable[[], object]) -> None:
         self._work, self._result, self._finish, self._lock = work, result, finish, threading.Lock()
@@ -88,7 +89,7 @@ class _PendingResult:
         return value
 
     def _finish_once(self) -> None:
-        with self._lock:  # a future is there in a thread of gloo's
+        with self._lock:  # a future completes in a thread of gloo
             finish, self._finish = self._finish, lambda: None
             finish()
 
@@ -115,7 +116,8 @@ def _collective(name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _is_noted_down(group: Any) -> bool:
-    """Return whether calls on the group are noted down, and made as one later: with averages, where gloo has them."""
+    """Return whether calls on the group are recorded now, to be made as one call later. Such a call includes averages,
+    if gloo supports them."""
     c10d: Any = torch.distributed.distributed_c10d
     noted = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", ())
     return (c10d._get_default_group() if group is None else group) in noted

@@ -1,4 +1,5 @@
-"""DistributedDataParallel with `device_ids`: checked as on GPUs, then built as it is for the CPU."""
+"""The checks of DistributedDataParallel for modules and `device_ids`, as on GPUs. The wrapper is then built as for the
+CPU."""
 
 from __future__ import annotations
 
@@ -37,13 +38,15 @@ def _pre_forward(prepare: Any, self: Any, *inputs: Any, **kwargs: Any) -> Any:
 
 
 def _check_sync_batch_norm(refuse: Any, self: Any, module: Any) -> None:
-    """Let SyncBatchNorm pass, which DDP refuses on a CPU: worldsize's works there (sync_batch_norm.py)."""
+    """Accept SyncBatchNorm in a module on a GPU. DDP refuses it on a CPU, but worldsize's version works there
+    (sync_batch_norm.py)."""
     if self.__dict__.get("_virtual_place") is None:
         refuse(self, module)
 
 
 def to_gpu(value: Any, index: int) -> Any:
-    """Return the value with all tensors inside on the GPU; those of unknown place are taken to be there."""
+    """Return the value with all tensors inside it on the GPU. Tensors whose place is unknown are assumed to be there
+    and only get the mark."""
     if isinstance(value, torch.Tensor):
         return put_mark(value, index) if mark_of(value) is None else value.to(torch.device("cuda", index))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -56,8 +59,8 @@ def to_gpu(value: Any, index: int) -> Any:
 
 
 def _module_gpu(said: Any) -> Optional[int]:
-    """Return the one GPU that the module is on; None for the CPU, or several. ValueError and RuntimeError as DDP has
-    them."""
+    """Return the index of the only GPU that the module uses; None for the CPU, or several GPUs. Raise ValueError,
+    RuntimeError as DDP does."""
     ids, output = said.get("device_ids"), said.get("output_device")
     marks = {CPU if mark_of(each) is None else mark_of(each) for each in said["module"].parameters()}
     if ids is not None and len(ids) > 1:

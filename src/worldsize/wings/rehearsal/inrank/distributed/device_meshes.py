@@ -1,4 +1,4 @@
-"""Device meshes of `cuda`: made on the CPU, they report cuda, and choose this process's GPU as torch does."""
+"""Device meshes of `cuda`. They are created on the CPU, report cuda, and choose this process's GPU as torch does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _DEVICE_TYPE = "_worldsize_kind"
 
 
 class _MeshState:
-    """Whether there is a mesh of `cuda`: then a part of a mesh, which has no type of its own, counts as one."""
+    """The record of whether a mesh of `cuda` was created. If so, a part of a mesh, which has no type of its own, counts
+    as one of `cuda`."""
 
     cuda = False
 
@@ -26,7 +27,8 @@ def is_of_gpus(mesh: Any) -> bool:
 
 
 def _device_type_of(mesh: Any) -> str:
-    """Return the type that a mesh was made for; a part's is that of the whole, where torch keeps it."""
+    """Return the device type for which a mesh was created. A part of a mesh has the type of the whole, if torch keeps a
+    reference to that."""
     whole = mesh.__dict__.get("_root_mesh")
     known = mesh.__dict__.get(_DEVICE_TYPE) or (whole is not None and whole.__dict__.get(_DEVICE_TYPE))
     return str(known or ("cuda" if _MeshState.cuda else "cpu"))
@@ -38,7 +40,7 @@ def install(module: Any) -> None:
     for name in ("_setup_world_group_and_device", "_get_or_create_default_group"):
         patch(module.DeviceMesh, name, _set_up_world)
     for name in {"new_group", "init_process_group"} & vars(module).keys():
-        setattr(module, name, getattr(torch.distributed, name))  # it may have been imported with torch
+        setattr(module, name, getattr(torch.distributed, name))  # possibly bound before the patch
     others = (torch.distributed, sys.modules.get("torch.distributed.tensor"))
     patch(module, "init_device_mesh", _init_device_mesh, *others)
     patch(module.DeviceMesh, "__repr__", _describe_mesh)
@@ -61,7 +63,7 @@ def _init_device_mesh(make: Any, device_type: str, *args: Any, **kwargs: Any) ->
 
 
 def _set_up_world(set_up: Any, self: Any) -> Any:
-    """Make the process group, if there is none, and choose the GPU of a mesh of GPUs."""
+    """Create the process group, if there is none, and choose the GPU for a mesh of GPUs."""
     if not is_of_gpus(self):
         return set_up(self)
     if not torch.distributed.is_initialized():
@@ -73,8 +75,8 @@ def _set_up_world(set_up: Any, self: Any) -> Any:
 
 
 def _choose_device(set_up: Any) -> None:
-    """Make a GPU current, where nothing has used one: that of LOCAL_RANK, which older versions of torch do not read;
-    else that of the rank, counted over nodes of one size."""
+    """Make a GPU current: that of LOCAL_RANK, if this version of torch reads it; otherwise the rank's number modulo the
+    GPUs of a node, with a warning. Raise RuntimeError if the nodes could not have the same number of ranks."""
     local_rank = os.environ.get("LOCAL_RANK")
     world, gpus = torch.distributed.get_world_size(), devices.count()
     if local_rank is not None and "LOCAL_RANK" in set_up.__code__.co_consts:
@@ -87,7 +89,7 @@ def _choose_device(set_up: Any) -> None:
 
 
 def check_gpus(mesh: Any, index: int) -> None:
-    """Check that the processes of each group of a mesh have GPUs of their own. Raises DistBackendError."""
+    """Check that the processes of each group of a mesh have different GPUs. Raise DistBackendError if they do not."""
     if mesh.get_coordinate() is not None:
         for dimension in range(mesh.ndim):
             process_groups.check_devices(mesh.get_group(dimension), index)
@@ -99,7 +101,7 @@ def _describe_mesh(describe: Any, self: Any) -> str:
 
 
 def _show_cuda(mesh: Any) -> None:
-    """Make `mesh.device_type` show cuda to scripts."""
+    """Replace the attribute `device_type` of meshes, so that scripts read cuda."""
     former = mesh.__dict__.get("device_type")
     read: Any = former.fget if isinstance(former, property) else lambda self: self.__dict__["device_type"]
 

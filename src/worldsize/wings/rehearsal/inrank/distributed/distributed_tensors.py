@@ -1,4 +1,5 @@
-"""Distributed tensors on a mesh of `cuda`: their parts are on this process's GPU, wherever the whole came from."""
+"""Distributed tensors on a mesh of `cuda`. Their parts are on this process's GPU, independent of the place of the whole
+tensor."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ def install(module: Any) -> None:
 
 
 def _place_of(tensor: Any) -> Optional[int]:
-    """Return the GPU of a tensor without a mark: torch's own code makes most of them."""
+    """Return the GPU of a distributed tensor without a mark, since torch's own code creates most of them; None if it is
+    not on a GPU."""
     return devices.current_index() if is_of_gpus(tensor.device_mesh) and not tensor.is_meta else None
 
 
 def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the local part, or all of a tensor: where the tensor is, or else on this process's GPU."""
+    """Return the local part, or the whole, of a distributed tensor. It is placed on the GPU of the tensor's mark, or
+    else on this process's GPU."""
     found = original(self, *args, **kwargs)
     place = device_marks.place_of(self)
     if isinstance(found, torch.Tensor) and place is not None and mark_of(found) in (None, CPU):
@@ -42,7 +45,8 @@ def _get_values(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _move_first(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """Distribute a tensor, which goes to this process's GPU first. `distribute_tensor` makes a leaf of its own."""
+    """Move a tensor to this process's GPU, then distribute it. For `distribute_tensor`, a parameter is detached before,
+    so that the result is a leaf."""
     said = arguments_of(original, args, kwargs)
     name = next(iter(said))
     mesh, tensor = said.get("device_mesh") or _current_mesh(), said[name]
@@ -68,7 +72,7 @@ def _make_random(
     placements: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Make a random tensor as one that is then distributed: the CPU has no random numbers for parts of one."""
+    """Create a whole random tensor and distribute it: the CPU has no random numbers for parts of a tensor."""
     mesh = device_mesh or _current_mesh()
     if not is_of_gpus(mesh):
         words = {**kwargs, "requires_grad": requires_grad, "device_mesh": device_mesh, "placements": placements}

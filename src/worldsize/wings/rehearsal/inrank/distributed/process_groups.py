@@ -1,4 +1,4 @@
-"""Process groups: one of `nccl` is made with gloo, and reports nccl. What NCCL would refuse is refused."""
+"""Process groups. A group of `nccl` is created with gloo, and reports nccl. What NCCL would refuse is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..torch_module import arguments_of, patch, torch
 
 _UNDEFINED = "undefined"
 _nccl_groups: dict[str, str] = {}
-"""Groups with nccl for GPUs' tensors, by name, with the backend that was asked for: `undefined` where none was."""
+"""The groups with nccl for GPUs' tensors: by name, the backend that was requested, `undefined` if none was."""
 _checked_groups: set[str] = set()
 _LOOPBACK = ("localhost", "127.", "[::1]", "0.0.0.0")  # nosec B104  # only compared
 
@@ -34,7 +34,7 @@ def install() -> None:
         patch(c10d, name, wrapper, torch.distributed)
     if not hasattr(torch.distributed, "ProcessGroupNCCL"):
         torch.distributed.ProcessGroupNCCL = c10d.ProcessGroupNCCL = _ProcessGroupNCCL
-    atexit.register(_destroy_left_group)  # before what the script itself registers, so that it comes later
+    atexit.register(_destroy_left_group)  # registered before the script's own functions, so that it runs after them
 
 
 def name_of(group: Any) -> str:
@@ -47,21 +47,22 @@ def is_nccl(group: Any) -> bool:
 
 
 def has_cpu(group: Any) -> bool:
-    """Return whether a group with nccl has a backend for the CPU's tensors, too."""
+    """Return whether a group with nccl also has a backend for the CPU's tensors."""
     asked = _nccl_groups[name_of(group)]
     return "cpu:" in asked or (asked == _UNDEFINED and _is_undefined_for_all())
 
 
 def _is_undefined_for_all() -> bool:
-    """Return whether a group made without a backend's name has backends for all devices, as in older versions of torch;
-    in newer ones it has one for the accelerator alone."""
+    """Return whether a group that is created without a backend's name has backends for all devices, as in older
+    versions of torch. In newer versions it has one for the accelerator only."""
     c10d: Any = torch.distributed.distributed_c10d
     return "cuda" in c10d.BackendConfig(c10d.Backend(_UNDEFINED)).device_backend_map
 
 
 def check_place(group: Any, tensor: Any) -> Optional[int]:
-    """Check that a tensor is where the group can take it, which with NCCL is on a GPU. Return the GPU, if it is known.
-    Raises RuntimeError."""
+    """Check that a tensor is where the group can use it; with NCCL that is a GPU. Return the GPU's index; None if the
+    tensor is on the CPU, if its place is unknown, or if the group is not nccl. Raise RuntimeError if the tensor is on
+    the CPU and the group has no backend for it."""
     if not is_nccl(group) or not isinstance(tensor, torch.Tensor):
         return None
     mark = mark_of(tensor)
@@ -71,13 +72,13 @@ def check_place(group: Any, tensor: Any) -> Optional[int]:
 
 
 def check_tensor(group: Any, tensor: Any) -> None:
-    """Check a tensor as NCCL does, which takes only what is on a GPU, and one GPU for each process. Raises
-    RuntimeError, DistBackendError."""
+    """Check a tensor as NCCL does, which accepts only tensors on a GPU, and needs a different GPU for each process.
+    Raise RuntimeError, DistBackendError."""
     check_devices(group, check_place(group, tensor))
 
 
 def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
-    """Save in the background, where the group has a backend for the CPU's tensors. Raises AssertionError elsewhere."""
+    """Save a checkpoint in the background. Raise AssertionError if the group has no backend for the CPU's tensors."""
     group = kwargs.get("process_group")
     if is_nccl(group) and not has_cpu(group):
         raise AssertionError(messages.ASYNCHRONOUS_SAVE)
@@ -85,8 +86,8 @@ def check_asynchronous_save(save: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def check_devices(group: Any, index: Optional[int]) -> None:
-    """Check the ranks' GPUs, once for each group, with the first tensor on a GPU: NCCL refuses two processes on one
-    GPU."""
+    """Check the ranks' GPUs, once for each group, with the first tensor on a GPU. Raise DistBackendError if two
+    processes use one GPU, which NCCL refuses."""
     if index is None or not is_nccl(group) or name_of(group) in _checked_groups:
         return
     _checked_groups.add(name_of(group))
@@ -120,14 +121,15 @@ def _init_process_group(init: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _wait_for_all() -> None:
-    """Return once all ranks are connected. gloo connects here: if a rank ended earlier, its peers would fail with
-    "connectFullMesh failed". NCCL connects in the first collective, so on GPUs they do not."""
+    """Wait until all ranks are connected. gloo connects here: if a rank ended earlier, its peers would fail with
+    "connectFullMesh failed". NCCL connects in the first collective, so that this does not occur on GPUs."""
     group: Any = torch.distributed.distributed_c10d._get_default_group()
     group.barrier().wait()
 
 
 def _check_device_id(device: Any) -> None:
-    """Check the GPU that a group is bound to, which begins nothing. Raises ValueError."""
+    """Check the GPU to which a group is bound, without beginning CUDA. Raise ValueError if it is the CPU, has no index,
+    or does not exist."""
     place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if place.type == "cpu":
         raise ValueError(messages.BOUND_TO_CPU)
@@ -138,8 +140,8 @@ def _check_device_id(device: Any) -> None:
 
 
 def _check_world(said: Any) -> None:
-    """Refuse what a script says of the world that cannot be true on a cluster: it would wait there until the
-    time-out."""
+    """Refuse a world size or an address in a script that cannot be right on a cluster, where the script would wait
+    until the time-out. Raise RuntimeError."""
     asked, has = said.get("world_size", -1), os.environ.get("WORLDSIZE_WORLD_SIZE")
     method = str(said.get("init_method") or "env://")
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
@@ -160,7 +162,7 @@ def _check_world(said: Any) -> None:
 
 
 def _is_rank() -> bool:
-    """Return whether this process is a rank, and not one that a rank has started."""
+    """Return whether this process is a rank, and not a process that a rank has started."""
     import multiprocessing
 
     return multiprocessing.current_process().name == "MainProcess"
@@ -196,10 +198,10 @@ def _destroy_process_group(destroy: Any, group: Any = None) -> None:
 
 
 def _destroy_left_group() -> None:
-    """The end of a script that leaves its process group to the interpreter, as many written for NCCL do: gloo's threads
-    sometimes abort the process then, after all its work is done. So this destroys the group; if something keeps it even
-    then, the hook of every rank releases it after that (`sitecustomize`). After an uncaught exception nothing is done:
-    others may wait for this process, and it is to end at once."""
+    """Destroy the process group at the exit of a script that has not done so, as is common with NCCL. Otherwise gloo's
+    threads sometimes abort the process at its end, after all its work is done. If a reference keeps the group even
+    then, the hook of every rank releases it later (`sitecustomize`). After an uncaught exception nothing is done: other
+    ranks may wait for this process, which must end at once."""
     if getattr(sys, "last_type", None) is not None or not torch.distributed.is_initialized():
         return
     gc.collect()
@@ -210,7 +212,7 @@ def _destroy_left_group() -> None:
 
 
 class _ProcessGroupNCCL:
-    """Stands for torch's class where scripts set options of NCCL; they are without effect."""
+    """A replacement for torch's class, for scripts that set options of NCCL. The options have no effect."""
 
     class Options:
         def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,5 @@
-"""fully_shard and FullyShardedDataParallel: they run their CPU paths, and leave parameters on the GPU they choose."""
+"""The wrappers fully_shard and FullyShardedDataParallel. They use their CPU paths, and parameters are placed on the GPU
+that they choose."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def install_fully_shard(module: Any) -> None:
 
 
 def install_replicate(module: Any) -> None:
-    """Patch replicate in a module where it works as fully_shard does, on a mesh."""
+    """Patch replicate in a module if it works like fully_shard, on a mesh."""
     if hasattr(module, "_init_default_mesh"):
         patch(module, "replicate", partial(_shard_module, ("replicate",)))
 
@@ -43,7 +44,8 @@ def _shard_module(dimensions: Any, shard: Any, target: Any, *args: Any, **kwargs
 
 
 def _make_default_mesh(dimensions: Any) -> Any:
-    """Return the mesh of all GPUs, which torch makes where a script names none."""
+    """Return a mesh of all GPUs, as torch creates it if a script names none. Create the process group if there is
+    none."""
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group()
     size = torch.distributed.get_world_size()
@@ -59,7 +61,7 @@ def _move_inputs(index: int, module: Any, args: Any, kwargs: Any) -> Any:
 
 
 def install_fsdp(module: Any) -> None:
-    """Patch FullyShardedDataParallel: its devices become the CPU."""
+    """Patch FullyShardedDataParallel, so that its device becomes the CPU."""
     patch(module.FullyShardedDataParallel, "__init__", _begin_fsdp)
     patch(getattr(module, "_init_utils", None), "_init_intra_and_inter_node_groups", _split_by_node)
     flat = getattr(module, "_flat_param", None)
@@ -86,13 +88,15 @@ def _begin_fsdp(begin: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _split_by_node(split: Any, group: Any, devices_of_node: int) -> Any:
-    """Make the groups of hybrid sharding by the GPUs of a node: torch counts those of the CPU, which is one."""
+    """Create the groups of hybrid sharding by the number of GPUs of a node: torch would count those of the CPU, which
+    is one."""
     return split(group, devices.count() or devices_of_node)
 
 
 @contextmanager
 def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
-    """Show a module's parameters on the CPU, where they are: torch frees their memory to move them."""
+    """Mark a module's parameters as on the CPU inside a `with`, where they really are: torch frees their memory to move
+    them."""
     shown = [getattr(module, name) for name, module, _ in handle.flat_param._param_infos]
     marks = [mark_of(each) for each in shown]
     put_marks(shown, CPU)
@@ -104,8 +108,8 @@ def _show_on_cpu(move: Any, handle: Any) -> Iterator[None]:
 
 
 def _compute_gpu(device: Any, marks: Any) -> int:
-    """Return the GPU that computes: where the module is, or the current one. Raises ValueError where another is asked
-    for."""
+    """Return the index of the GPU that computes: the requested one, that of the module, or the current one. Raise
+    ValueError if another one than the module's is requested."""
     asked: Optional[int] = None if device is None else devices.valid_device(device)
     placed = [mark for mark in marks if mark not in (None, CPU)]
     index = placed[0] if placed else devices.valid_index(None)
@@ -115,6 +119,7 @@ def _compute_gpu(device: Any, marks: Any) -> int:
 
 
 def _check_place(index: int, is_offloaded: bool, module: Any, inputs: Any) -> None:
-    """Check that a module made on the CPU has been moved to the GPU before it is used. Raises RuntimeError."""
+    """Check that a module that was created on the CPU has been moved to the GPU before it is used. Raise RuntimeError
+    if it has not."""
     if not is_offloaded and any(mark_of(each) == CPU for each in module.parameters()):
         raise RuntimeError(messages.FSDP_ON_CPU % index)

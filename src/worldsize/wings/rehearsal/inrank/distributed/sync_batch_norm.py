@@ -1,5 +1,5 @@
-"""SyncBatchNorm on the CPU, which torch has for GPUs alone: statistics of all ranks' batches, and gradients through
-them."""
+"""An implementation of SyncBatchNorm for the CPU, which torch has only for GPUs: statistics over the batches of all
+ranks, and gradients through them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _has_several_ranks(group: Any) -> bool:
 
 
 class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
-    """The sum over all ranks; its gradient is the sum of theirs."""
+    """The sum of a value over all ranks. Its gradient is the sum of the ranks' gradients."""
 
     @staticmethod
     def forward(context: Any, value: Any, group: Any) -> Any:
@@ -41,7 +41,8 @@ class _SumOverRanks(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _normalise(layer: Any, input: Any, factor: Any) -> Any:
-    """Normalise over all ranks. `factor`: the weight of this batch in the running statistics."""
+    """Normalise the input with the statistics of all ranks, and update the running statistics. `factor` is the weight
+    of this batch in them."""
     values = input.float()
     others = [dim for dim in range(input.dim()) if dim != 1]
     count = values.new_full((1,), input.numel() // input.size(1))

@@ -1,1 +1,1 @@
-"""All-reduce, measured by the ranks that take part in it; the first prints the table that nccl-tests prints."""
+"""All-reduce benchmark that runs in the ranks. The first rank prints the table that nccl-tests prints."""

@@ -62,7 +62,7 @@ class MpiReducer(Reducer):
         return int(self._world.allreduce(sum(_differences(piece, right) for piece, right in found)))
 
     def _pieces(self, buffer: array[float], count: int, values: list[int]) -> Iterator[tuple[memoryview, memoryview]]:
-        """Yield each piece of the first `count` elements, and as many of `values`, which are repeated."""
+        """Yield each piece of the first `count` elements, with an equally long piece of the repeated `values`."""
         whole, repeated = memoryview(buffer)[:count], memoryview(array(self._code, values) * repeats(values))
         for start in range(0, count, len(repeated)):
             piece = whole[start : start + len(repeated)]
@@ -82,10 +82,11 @@ class MpiReducer(Reducer):
 
 
 def _differences(piece: memoryview, right: memoryview) -> int:
-    """One by one only where not all bytes are equal, which takes no time."""
+    """Return the number of elements that differ. The elements are compared one by one only if the bytes differ;
+    comparing the bytes takes no time."""
     if piece.tobytes() == right.tobytes():
         return 0
-    return sum(one != other for one, other in zip(piece, right))  # Python 3.8; they are as long
+    return sum(one != other for one, other in zip(piece, right))  # no strict=: Python 3.8; equal lengths
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python -m allreduce.by_torch --sizes 8,1048576 --backend gloo
 
-torch reduces in place alone.
+torch reduces only in place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TEXT = 200
-"""Bytes of what one rank says of itself."""
+"""The maximum number of bytes of the text that each rank contributes to `gather`."""
 
 
 class TorchReducer(Reducer):
@@ -63,7 +63,8 @@ class TorchReducer(Reducer):
         dist.all_reduce(self._part(count))
 
     def _part(self, count: int) -> torch.Tensor:
-        """Return the very same tensor as long as `count` stays: a new one for each all-reduce costs gloo time."""
+        """Return the first `count` elements of the buffer. The same tensor object is returned while `count` does not
+        change, because a new one for each all-reduce costs gloo time."""
         if len(self._last) != count:
             self._last = self._buffer[:count]
         return self._last
@@ -80,7 +81,7 @@ class TorchReducer(Reducer):
         return int(self._reduced(wrong, dist.ReduceOp.SUM))
 
     def _pieces(self, part: torch.Tensor, values: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield each piece of `part`, and as many of `values`, which are repeated."""
+        """Yield each piece of `part`, with an equally long piece of the repeated `values`."""
         whole = torch.tensor(values, dtype=self._dtype, device=self._torch_device).repeat(repeats(values))
         for piece in part.split(len(whole)):
             yield piece, whole[: len(piece)]
@@ -102,7 +103,7 @@ class TorchReducer(Reducer):
         return int(said.item())
 
     def gather(self, text: str) -> list[str]:
-        """By bytes: torch's own gathering of objects needs numpy."""
+        """Gather the texts of all ranks as tensors of bytes. torch's own gathering of objects needs numpy."""
         encoded = text.encode("utf-8", "replace")[:_TEXT].ljust(_TEXT)
         said = torch.tensor(list(encoded), dtype=torch.uint8, device=self._torch_device)
         everybody = [torch.empty_like(said) for _ in range(self.ranks)]
@@ -116,14 +117,15 @@ class TorchReducer(Reducer):
 
 
 def choose_gpu(local_rank: int) -> int:
-    """Return the GPU of this rank. Ends a rank that has none of its own: NCCL cannot reduce two ranks on one GPU."""
+    """Return the GPU of this rank. Stop the rank if it has no GPU of its own, because NCCL cannot reduce two ranks on
+    one GPU."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus == 0:
         stop("all-reduce by nccl: torch sees no GPU on this node: --backend gloo, or an --environment with CUDA")
     if local_rank < gpus:
         return local_rank
     if gpus == 1 and "CUDA_VISIBLE_DEVICES" in os.environ:
-        return 0  # each rank is told its own, as Slurm may do
+        return 0  # each rank sees only its own, as Slurm may arrange
     return stop(f"all-reduce by nccl: torch sees {gpus} GPUs on this node: -w with at most {gpus} ranks per node")
 
 
@@ -132,7 +134,7 @@ def main() -> None:
     reducer = TorchReducer(arguments.backend, arguments.dtype, arguments.sizes[-1])
     run_sweep(reducer, arguments)
     del reducer
-    gc.collect()  # gloo may abort a process whose tensors outlive the group
+    gc.collect()  # gloo may abort a process whose tensors outlive the process group
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""Whether the ranks of a node have the memory that they need."""
+"""Check that the ranks of a node have enough memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ _MEMORY = "/proc/meminfo"
 
 
 def memory_problem(size: int, buffers: int, ranks: int, free: int | None) -> str:
-    """Return a sentence where `ranks` ranks, each with `buffers` buffers of `size` bytes, need more than the `free`
-    bytes; "" otherwise, and where `free` is None."""
+    """Return an error sentence if `ranks` ranks, each with `buffers` buffers of `size` bytes, need more than the `free`
+    bytes; "" otherwise, and if `free` is None."""
     needed = size * buffers * ranks
     if free is None or needed <= free:
         return ""
@@ -18,13 +18,13 @@ def memory_problem(size: int, buffers: int, ranks: int, free: int | None) -> str
 
 
 def free_memory(path: str = _MEMORY) -> int | None:
-    """Return the bytes of memory that the kernel says are available; None where it does not say."""
+    """Return the number of bytes of memory that the kernel reports as available; None if it reports none."""
     try:
         with open(path) as file:
             words = [line.split() for line in file if line.startswith("MemAvailable:")]
         return int(words[0][1]) * 1024
     except (OSError, ValueError, IndexError):
-        return None  # no Linux, or an old one: the allocation itself tells
+        return None  # not Linux, or an old kernel: the allocation itself will show it
 
 
 def _gib(size: int) -> str:

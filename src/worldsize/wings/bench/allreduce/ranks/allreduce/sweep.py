@@ -1,4 +1,4 @@
-"""All sizes, one after the other; what a library does is a `Reducer`."""
+"""The sweep: measures all sizes, one after the other. A `Reducer` contains the operations of a library."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Reducer:
-    """What a library of collectives does.
+    """The operations of a library of collectives.
 
-    element  bytes of one element
-    device   the name of what the buffers are on, and its address
+    element      bytes of one element
+    device, bus  the name and the bus address of the device that the buffers are on
     """
 
     rank: int
@@ -36,11 +36,11 @@ class Reducer:
     has_out_of_place = False
 
     def reduce(self, count: int) -> None:
-        """Add up the first `count` elements in place."""
+        """All-reduce the first `count` elements in place, as a sum."""
         raise NotImplementedError
 
     def reduce_out(self, count: int) -> None:
-        """The same into another buffer, where `has_out_of_place`."""
+        """All-reduce the first `count` elements into another buffer, as a sum. Available only if `has_out_of_place`."""
         raise NotImplementedError
 
     def zero(self, count: int) -> None:
@@ -48,11 +48,13 @@ class Reducer:
         raise NotImplementedError
 
     def count_wrong(self, count: int, out: bool) -> int:
-        """Fill the elements, reduce them once, and count, over all ranks, those that are not the sum."""
+        """Fill the elements and reduce them once, out of place if `out` is set. Return how many elements, over all
+        ranks, differ from the right sum."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until all that was asked for is done; nothing is left behind where calls return when they are done."""
+        """Wait until all requested operations are done. Does nothing in a library whose calls return only when they are
+        done."""
 
     def barrier(self) -> None:
         raise NotImplementedError
@@ -62,15 +64,15 @@ class Reducer:
         raise NotImplementedError
 
     def from_first(self, value: int) -> int:
-        """Return the first rank's value."""
+        """Return the first rank's value, on every rank."""
         raise NotImplementedError
 
     def gather(self, text: str) -> list[str]:
-        """Return the texts of all ranks, in their order, each cut to 200 bytes at most."""
+        """Return the texts of all ranks, in their order. A text may be cut to 200 bytes."""
         raise NotImplementedError
 
     def check_memory(self, size: int, buffers: int) -> None:
-        """End this rank where the ranks of its machine need more memory than is free."""
+        """Stop this rank if the ranks of its machine need more memory than is free."""
         host = platform.node()
         problem = memory_problem(size, buffers, self.gather(host).count(host), free_memory())
         if problem:
@@ -80,10 +82,11 @@ class Reducer:
 PATH = os.path.join("outputs", "bench.json")
 LEAST_ITERATIONS = 3
 BLOCKS = ((20, 1.0), (1000, 0.1))
-"""Iterations of a block, and seconds that it may take with so many: 20, as nccl-tests has, or as many as fit into a
-second; more where they are short, as the ranks do not begin at the very same time."""
+"""Maximum iterations of a block, each with the seconds that the block may take: 20, as in nccl-tests, or as many as fit
+into one second. Short all-reduces get more iterations, because the ranks do not begin at exactly the same time."""
 LONG, FEW_WARM_UPS = 0.1, 3
-"""Seconds: after a size that took longer, so few all-reduces warm the next one up."""
+"""A time in seconds and a number of all-reduces. After a size that took longer than this time, the next one has at most
+this number of warm-ups."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -97,7 +100,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run_sweep(reducer: Reducer, arguments: argparse.Namespace) -> None:
-    """Measure every size, print the table and write the report. What was wrong stands in both."""
+    """Measure every size, print the table and write the report. Both contain the number of wrong elements."""
     shown = _print if reducer.rank == 0 else _ignore
     for text in header(arguments, reducer.backend, reducer.gather(_place(reducer))):
         shown(text)
@@ -118,8 +121,8 @@ def _place(reducer: Reducer) -> str:
 
 
 def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before: float = 0.0) -> dict[str, Any]:
-    """Return the row of `count` elements: the seconds of one all-reduce on the slowest rank, and its wrong values.
-    `before`: the seconds of the size before, which are the same on all ranks."""
+    """Return the row of `count` elements: the seconds of one all-reduce on the slowest rank, and the number of wrong
+    values. `before` is the time of the previous size in seconds, which is the same on all ranks."""
     row: dict[str, Any] = {"size": count * reducer.element, "count": count, "out_seconds": None, "out_wrong": None}
     asked = arguments.warmup if before < LONG else min(arguments.warmup, FEW_WARM_UPS), arguments.iterations
     if reducer.has_out_of_place:
@@ -133,8 +136,9 @@ def _measure(reducer: Reducer, count: int, arguments: argparse.Namespace, before
 def time_all_reduces(
     reducer: Reducer, reduce: Callable[[int], None], count: int, warm_ups: int, iterations: int
 ) -> tuple[float, int]:
-    """Return the mean of a block that nothing interrupts, and how many it had: `iterations`, or by time where that is
-    0. The first all-reduces connect ranks, and do not count."""
+    """Return the mean time of an all-reduce in one uninterrupted block, in seconds, and the number of iterations of the
+    block: `iterations`, or a number chosen by time if that is 0. The first `warm_ups` all-reduces connect the ranks and
+    do not count."""
     reducer.zero(count)
     for _ in range(warm_ups):
         reduce(count)
@@ -175,7 +179,7 @@ def _write_report(reducer: Reducer, arguments: argparse.Namespace, rows: list[di
 
 
 def _threads(said: str) -> int:
-    """Of the outermost level: "4,2" are 4; 1 where it is not said."""
+    """Return the number of threads of the outermost level: 4 for "4,2"; 1 if `said` contains no number."""
     first = said.partition(",")[0].strip()
     return int(first) if first.isdigit() else 1
 
@@ -189,6 +193,6 @@ def _ignore(text: str) -> None:
 
 
 def stop(sentence: str) -> NoReturn:
-    """End this rank: the sentence is the last that it writes."""
+    """Exit this rank with `sentence` as its last output, on standard error."""
     sys.stdout.flush()
     sys.exit(sentence)

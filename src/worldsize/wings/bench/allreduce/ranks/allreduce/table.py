@@ -1,4 +1,4 @@
-"""The lines that nccl-tests prints: what reads those reads these."""
+"""The lines of the table, in the format of nccl-tests, so that programs that read its output can read this one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TYPES = {"float32": "float", "float64": "double", "float16": "half"}
-"""nccl-tests' names, where they are others."""
+"""The names of nccl-tests for types, if they differ from the usual names."""
 _COLUMNS = (
     "#" + 62 * " " + "out-of-place" + 23 * " " + "in-place" + 10 * " ",
     "#       size         count      type   redop    root" + 2 * "     time   algbw   busbw #wrong",
@@ -16,7 +16,7 @@ _COLUMNS = (
 
 
 def header(arguments: Any, backend: str, places: list[str]) -> list[str]:
-    """What was asked, where the ranks are, and the names of the columns."""
+    """Return the lines before the table: the parameters, the places of the ranks, and the names of the columns."""
     sizes, iterations = arguments.sizes, arguments.iterations or "by time"
     asked = f"minBytes {sizes[0]} maxBytes {sizes[-1]} step: {_step(sizes)} warmup iters: {arguments.warmup}"
     return [
@@ -30,19 +30,20 @@ def header(arguments: Any, backend: str, places: list[str]) -> list[str]:
 
 
 def _step(sizes: list[int]) -> str:
-    factors = {larger / size for size, larger in zip(sizes, sizes[1:])}  # Python 3.8; one has no larger
+    factors = {larger / size for size, larger in zip(sizes, sizes[1:])}  # no pairwise: Python 3.8; lengths differ by 1
     return f"{factors.pop():g}(factor)" if len(factors) == 1 else "list"
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int) -> tuple[float, float]:
-    """Algorithm and bus bandwidth, in GB/s of 10^9 bytes. The second, 2(n-1)/n times the first, is what each link
-    carries in the best algorithm, whatever the number of ranks."""
+    """Return the algorithm bandwidth and the bus bandwidth, in GB/s of 10^9 bytes. The bus bandwidth, 2(n-1)/n times
+    the first, is what each link carries in the best algorithm, for any number of ranks."""
     algorithm = size / seconds / 1e9 if seconds > 0 else 0.0
     return algorithm, algorithm * 2 * (ranks - 1) / ranks
 
 
 def line(row: dict[str, Any], dtype: str, ranks: int) -> str:
-    """One size. A library that has no all-reduce into another buffer leaves those columns N/A."""
+    """Format the row of one size. The out-of-place columns are N/A for a library that has no all-reduce into another
+    buffer."""
     left = _columns(row["size"], row.get("out_seconds"), row.get("out_wrong"), ranks)
     right = _columns(row["size"], row["seconds"], row["wrong"], ranks)
     return f"{row['size']:12d}  {row['count']:12d}  {TYPES.get(dtype, dtype):>8s}     sum      -1  {left}  {right}"
@@ -62,7 +63,7 @@ def _microseconds(seconds: float) -> str:
 
 
 def footer(rows: list[dict[str, Any]], ranks: int) -> list[str]:
-    """What nccl-tests ends with: the number of wrong values, and the mean of all bus bandwidths."""
+    """Return the last lines of nccl-tests' output: the number of wrong values, and the mean of all bus bandwidths."""
     wrong = sum(row["wrong"] + (row.get("out_wrong") or 0) for row in rows)
     times = [(row["size"], seconds) for row in rows for seconds in (row["seconds"], row.get("out_seconds")) if seconds]
     mean = sum(bus_bandwidth(size, seconds, ranks)[1] for size, seconds in times) / len(times) if times else 0.0

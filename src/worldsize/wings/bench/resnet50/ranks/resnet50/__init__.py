@@ -1,1 +1,1 @@
-"""ResNet-50, trained for some steps by all ranks; how fast is written by the first."""
+"""Training of ResNet-50 for some steps by all ranks. The first rank writes the speed."""

@@ -1,4 +1,4 @@
-"""What a rank is told on its command line."""
+"""The command-line arguments of a rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = 1000
 
 
 def parse_arguments(description: str) -> argparse.Namespace:
-    """`batch`, `steps` and `warmup` are None where the device decides: `fill_in`."""
+    """Parse the command line. `batch`, `steps` and `warmup` are None if the device decides them in `fill_in`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", default="synthetic", help="synthetic, generated, or a directory CLASS/*.jpg")
     parser.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
@@ -27,7 +27,8 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
-    """Set what was not said: a step takes a tenth of a second on a GPU, and seconds on a core of a CPU."""
+    """Set the arguments that were not given. A step takes a tenth of a second on a GPU, and seconds on a core of a
+    CPU."""
     batch, steps, warmup = (64, 100, 20) if gpu else (8, 10, 2)
     arguments.batch = arguments.batch or batch
     arguments.steps = arguments.steps or steps
@@ -36,15 +37,16 @@ def fill_in(arguments: argparse.Namespace, gpu: bool) -> None:
 
 
 def threads_of_share(share: str) -> int | None:
-    """Return how many threads this rank may have so that it has no more than in the largest world: what it was given
-    for itself, as one of so many ranks, cut to what it would be given there. None where it was given no number."""
+    """Return the number of threads for this rank, so that it has no more than in the largest world: the number in
+    OMP_NUM_THREADS, scaled by `share`, which is the number of ranks here / that of the largest world. None if the
+    variable contains no number."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     here, _, most = share.partition("/")
     return max(1, int(given) * int(here) // int(most)) if given.isdigit() else None
 
 
 def explain_missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the error of a framework that this Python does not find, with what helps."""
+    """Return an error for a framework that this Python does not find, with a hint."""
     return ModuleNotFoundError(f"{error} for {sys.executable}; name a Python that has it: --environment DIR")
 
 
@@ -54,6 +56,6 @@ def is_standard(arguments: argparse.Namespace) -> bool:
 
 
 def stop(sentence: str) -> None:
-    """End this rank: the sentence is the last that it writes."""
+    """Exit this rank with `sentence` as its last output, on standard error."""
     sys.stdout.flush()
     sys.exit(sentence)

@@ -1,4 +1,4 @@
-"""Steps, timed in blocks: the device is waited for at the ends of a block, and never inside one."""
+"""Timing of steps in blocks. The device is synchronised at the ends of a block, and never inside one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ MOST_BLOCKS = 10
 
 
 def block_sizes(steps: int) -> list[int]:
-    """So many steps, at least one, in at most MOST_BLOCKS blocks whose sizes differ by one at most."""
+    """Divide `steps` steps, at least one, into at most MOST_BLOCKS blocks whose sizes differ by at most one. Return the
+    sizes."""
     count = min(steps, MOST_BLOCKS)
     each, more = divmod(steps, count)
     return [each + (place < more) for place in range(count)]
@@ -24,7 +25,7 @@ def time_blocks(
     sizes: list[int],
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Return the seconds of each block."""
+    """Execute blocks of steps of the given sizes, and return the seconds of each block."""
     found = []
     synchronize()
     for size in sizes:
@@ -37,10 +38,10 @@ def time_blocks(
 
 
 def communication_share(together: list[float], alone: list[float], sizes: list[int], sizes_alone: list[int]) -> float:
-    """By how much a step is shorter where nothing is exchanged, as a share of the whole step; 0 where it is not.
+    """Return by how much a step is shorter without communication, as a share of the whole step; 0 if it is not shorter.
 
-    Of the medians of blocks. What is exchanged while gradients are computed takes no time of its own, and counts as
-    far as it makes the step longer.
+    The share is computed from the medians of the blocks. Communication that overlaps with the computation of gradients
+    takes no time of its own, and counts only as far as it makes the step longer.
     """
     whole = median([seconds / size for seconds, size in zip(together, sizes)])
     rest = median([seconds / size for seconds, size in zip(alone, sizes_alone)])

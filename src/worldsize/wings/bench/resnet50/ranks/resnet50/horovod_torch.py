@@ -1,9 +1,9 @@
-"""Measure ResNet-50 by Horovod's binding of PyTorch.
+"""Measurement of ResNet-50 with Horovod's binding of PyTorch.
 
     python -m resnet50.horovod_torch --batch 64
 
-What a step takes without an exchange is measured first, with a second network: the hooks by which Horovod averages
-gradients cannot be taken off.
+The time of a step without communication is measured first, with a second network, because the hooks by which Horovod
+averages gradients cannot be removed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from .torch_training import (
 )
 
 _ALONE = 3
-"""Blocks of steps without an exchange."""
+"""The number of blocks of steps without communication."""
 
 
 def slowest(seconds: list[float]) -> list[float]:
-    """Of each block the seconds of the rank that took longest."""
+    """Return the seconds of the slowest rank for each block."""
     everyone = hvd.allgather(torch.tensor([seconds], dtype=torch.float64), name="seconds")
     found: list[float] = everyone.max(dim=0).values.tolist()
     return found

@@ -1,4 +1,4 @@
-"""Image folders: a directory for each class, with JPEG or PNG files; and one that is made for a measurement."""
+"""Image folders: a directory for each class, with JPEG or PNG files. A folder can be generated for a measurement."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 GENERATED_CLASSES = 8
 GENERATED_PER_CLASS = 32
 GENERATED_SIZE = (500, 375)
-"""Width and height of most photographs of ImageNet; such a file has about as many bytes as one of those."""
+"""Width and height of most photographs of ImageNet. A generated file has about as many bytes as one of those."""
 _WAIT = 600.0
 _COMPLETE = "complete"
 
 
 def list_images(directory: str) -> list[tuple[str, int]]:
-    """Return each file with the number of its class, in one order on all nodes. Ends this rank where there is none, or
-    where it has more classes than the network has outputs."""
+    """Return each file with the number of its class, in the same order on all nodes. Stop this rank if there is no
+    image, or if there are more classes than the network has outputs."""
     try:
         classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
         found = [
@@ -45,13 +45,14 @@ def list_images(directory: str) -> list[tuple[str, int]]:
 
 
 def _files(directory: str) -> list[str]:
-    """Return the names of files, and of links to some: whoever opens a pipe waits for ever."""
+    """Return the names of the regular files in a directory, including links to files. Other kinds are left out, because
+    opening a pipe blocks for ever."""
     with os.scandir(directory) as entries:
         return [entry.name for entry in entries if entry.is_file()]
 
 
 def generated_directory() -> str:
-    """Where the images of this node are, on its own disk; no other run, attempt or node has it."""
+    """Return the directory of this node's generated images, on its own disk. No other run, attempt or node uses it."""
     environ = os.environ
     places = (environ.get(name) for name in ("WORLDSIZE_LOCAL_DIR", "SLURM_TMPDIR", "TMPDIR"))
     base = next((place for place in places if place and os.path.isdir(place)), "/tmp")  # nosec B108  # mkdir is atomic
@@ -60,22 +61,23 @@ def generated_directory() -> str:
 
 
 def make_images(encode: Callable[[int, int, bytes], bytes], local_rank: int) -> str:
-    """Write real JPEG files once per node, or wait for them; their directory. `encode` makes the bytes of a file of
-    width, height and 48 random bytes."""
+    """Write real JPEG files once per node, in local rank 0, or wait for them. Return their directory. `encode` returns
+    the bytes of a file for a width, a height and 48 random bytes."""
     directory = generated_directory()
     if local_rank == 0:
-        os.mkdir(directory, 0o700)  # fails where anybody has it: then nothing of theirs is read
+        os.mkdir(directory, 0o700)  # fails if it exists, so that no other user's file is read
         _remove_at_the_end(directory)
         _write_images(directory, encode)
     return _wait_for(directory)
 
 
 def _remove_at_the_end(directory: str) -> None:
-    """Of a rank that ends with an error, and of one that is told to end, as by `worldsize cancel`."""
+    """Register the removal of the directory for the end of this rank, also if it ends with an error or by TERM, as with
+    `worldsize cancel`."""
     owner = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() == owner:  # not in the loaders that this process has forked
+        if os.getpid() == owner:  # not in the loader processes that this one has forked
             shutil.rmtree(directory, ignore_errors=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -107,6 +109,6 @@ def _wait_for(directory: str) -> str:
 
 
 def remove_images(local_rank: int) -> None:
-    """Remove what was made. All ranks of the node are done with it."""
+    """Remove the generated images. Call this only after all ranks of the node have finished with them."""
     if local_rank == 0:
         shutil.rmtree(generated_directory(), ignore_errors=True)

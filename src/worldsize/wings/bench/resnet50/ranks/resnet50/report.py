@@ -1,4 +1,4 @@
-"""The file in which the first rank says what was measured."""
+"""The report file in which the first rank writes the measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def check_loss(loss: float) -> None:
-    """End this rank where the training has gone astray: then its steps are no measure."""
+    """Stop this rank if the training has diverged, because the speed of its steps is then no valid measurement."""
     if not math.isfinite(loss):
         stop(f"the loss is {loss}: the training diverged, and its speed is not valid; try --precision fp32")
 
@@ -28,7 +28,8 @@ def check_loss(loss: float) -> None:
 def write_report(
     arguments: argparse.Namespace, framework: str, ranks: int, seconds: list[float], sizes: list[int], **found: Any
 ) -> None:
-    """Write PATH, at once and whole, and print the rate. `found`: what only the framework knows."""
+    """Write the report to PATH atomically, and print the rate. `found` contains the values that only the framework
+    knows."""
     settings = {name: value for name, value in vars(arguments).items() if name not in ("data", "share")}
     report = {"version": VERSION, "framework": framework, "ranks": ranks, **settings, **found}
     report.update(block_seconds=seconds, block_steps=sizes, data=data_name(arguments.data))
@@ -42,5 +43,6 @@ def write_report(
 
 
 def data_name(data: str) -> str:
-    """What of the data is said: a directory's name is the user's own."""
+    """Return the name of the kind of data for the report. The name of a directory is left out, because it is private to
+    the user."""
     return data if data in ("synthetic", "generated") else "images"

@@ -1,4 +1,4 @@
-"""Batches for TensorFlow: made once on the device, or decoded from files, a new crop each time."""
+"""Batches for TensorFlow: generated once on the device, or decoded from files with a new crop each time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DEVIATION = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """Return a photograph's size: large shapes of colour, with noise as fine as a camera's."""
+    """Return a JPEG file that is about as large as a photograph: large shapes of colour, with noise as fine as a
+    camera's."""
     shapes = tf.reshape(tf.constant(list(seed), tf.float32), (4, 4, 3))
     image = tf.image.resize(shapes, (height, width), method="bicubic") * 0.7 + tf.random.normal((height, width, 3)) * 12
     encoded: bytes = tf.io.encode_jpeg(tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8), quality=90).numpy()
@@ -26,13 +27,14 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 
 
 def synthetic_batch(batch: int, size: int) -> tuple[Any, Any]:
-    """One batch, for every step."""
+    """Return one batch of random images and labels, which is used for every step."""
     labels = tf.random.uniform((batch,), maxval=CLASSES, dtype=tf.int64)
     return tf.random.normal((batch, size, size, 3)), labels
 
 
 def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[int, int]) -> Any:
-    """Return an endless iterator of decoded batches of this rank's images. `world`: rank, and ranks."""
+    """Return an endless iterator over decoded batches of this rank's images. `world` is the rank and the number of
+    ranks."""
     files = [each for each in list_images(directory) if each[0].lower().endswith((".jpg", ".jpeg"))]
     if not files:
         stop(f"--data {directory}: no JPEG files in it, and TensorFlow is measured only with those")
@@ -45,9 +47,10 @@ def image_batches(arguments: argparse.Namespace, directory: str, world: tuple[in
 
 
 def load(path: Any, size: int) -> Any:
-    """8 to 100 % of the area in a shape from 3:4 to 4:3, turned over half of the time."""
+    """Read an image and cut out 8 to 100 % of its area in a shape from 3:4 to 4:3. Flip it horizontally half of the
+    time."""
     content = tf.io.read_file(path)
-    jpeg = tf.io.is_jpeg(content)  # whatever its name says: an image of ImageNet is a PNG by the name of a JPEG
+    jpeg = tf.io.is_jpeg(content)  # not by its name: one image of ImageNet is a PNG with the name of a JPEG
     shape = tf.cond(jpeg, lambda: tf.io.extract_jpeg_shape(content), lambda: tf.shape(_png(content)))
     everything = tf.zeros((1, 0, 4))
     begin, extent, _ = tf.image.sample_distorted_bounding_box(

@@ -1,8 +1,8 @@
-"""Measure the ResNet-50 of Keras by TensorFlow's MultiWorkerMirroredStrategy, a worker for each rank.
+"""Measurement of the ResNet-50 of Keras with TensorFlow's MultiWorkerMirroredStrategy, a worker for each rank.
 
     python -m resnet50.tensorflow_mirrored --batch 64
 
-How much of a step is communication is not measured: the strategy has no steps without it.
+The communication share of a step is not measured, because the strategy has no steps without communication.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 PARAMETERS = 25636712
-"""Of keras.applications.ResNet50: that of PyTorch's with biases in the convolutions, and with what batches are
-normalised by counted as parameters."""
+"""The number of parameters of keras.applications.ResNet50. It is that of PyTorch's network, plus biases in the
+convolutions, and with the statistics of batch normalisation counted as parameters."""
 
 LEARNING_RATE = 0.0001
-"""So small that no batch of a few images, whose labels are random, has the loss grow beyond all numbers."""
+"""The learning rate. It is small enough that the loss does not overflow on batches of a few images with random
+labels."""
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
 def choose_device(local_rank: int) -> bool:
-    """Let this rank see its GPU alone; whether there is one. Ends this rank where others of its node have all."""
+    """Make only this rank's GPU visible to it, and return whether there is one. Stop this rank if the node has fewer
+    GPUs than ranks."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         return False
-    assigned = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank is told its own, as Slurm may do
+    assigned = len(gpus) == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank sees only its own, as Slurm may set
     if local_rank >= len(gpus) and not assigned:
         stop(f"more ranks on a node than TensorFlow sees GPUs: -w with at most {len(gpus)} of them")
     mine = gpus[local_rank if local_rank < len(gpus) else 0]
@@ -55,7 +57,7 @@ def choose_device(local_rank: int) -> bool:
 
 
 def make_network(arguments: argparse.Namespace) -> Any:
-    """In the strategy's scope. Ends this rank where it is not the network that everybody measures."""
+    """Create the network, in the scope of the strategy. Stop this rank if it is not the standard network."""
     shape = (arguments.image_size, arguments.image_size, 3)
     network = tf.keras.applications.ResNet50(
         weights=None, input_shape=shape, classes=CLASSES, classifier_activation=None
@@ -66,7 +68,7 @@ def make_network(arguments: argparse.Namespace) -> Any:
 
 
 class Trainer:
-    """One rank's steps. Nothing in a step waits for the device."""
+    """The training steps of one rank. No operation inside a step waits for the device."""
 
     def __init__(self, strategy: Any, arguments: argparse.Namespace, batches: Any, ranks: int) -> None:
         self.strategy = strategy
@@ -102,7 +104,7 @@ class Trainer:
             scaled = self._scaled(loss)
         weights = self.network.trainable_variables
         gradients = tape.gradient(scaled, weights)
-        if hasattr(self.optimizer, "get_unscaled_gradients"):  # of Keras 2; that of Keras 3 does it in its step
+        if hasattr(self.optimizer, "get_unscaled_gradients"):  # Keras 2; Keras 3 does it in its step
             gradients = self.optimizer.get_unscaled_gradients(gradients)
         self.optimizer.apply_gradients(zip(gradients, weights))
         return loss
@@ -114,7 +116,7 @@ class Trainer:
 
 
 def slowest(strategy: Any, seconds: list[float]) -> list[float]:
-    """Of each block the seconds of the rank that took longest."""
+    """Return the seconds of the slowest rank for each block."""
 
     @tf.function  # type: ignore[untyped-decorator]
     def gather() -> Any:
@@ -130,7 +132,7 @@ def slowest(strategy: Any, seconds: list[float]) -> list[float]:
 
 def software() -> dict[str, str]:
     built = tf.sysconfig.get_build_info()
-    keras = getattr(tf.keras, "__version__", "")  # that of Keras 2 does not tell
+    keras = getattr(tf.keras, "__version__", "")  # Keras 2 has none
     found = {"framework": f"TensorFlow {tf.__version__}" + (f", Keras {keras}" if keras else "")}
     found.update({"CUDA": str(built["cuda_version"])} if built.get("cuda_version") else {})
     found.update({"cuDNN": str(built["cudnn_version"])} if built.get("cudnn_version") else {})
@@ -184,9 +186,9 @@ def main() -> None:
             loss=loss, parameters=parameters, communication=0.0 if ranks == 1 else None, **found,
         )  # fmt: skip
     try:
-        slowest(strategy, [0.0])  # so that none leaves, and no images are removed, while another still works
+        slowest(strategy, [0.0])  # so that no rank exits or removes images while another still works
     except tf.errors.UnavailableError:
-        pass  # another has met all, and is gone already
+        pass  # another rank has passed this point and exited already
     if arguments.data == "generated":
         remove_images(local_rank)
     sys.stdout.flush()

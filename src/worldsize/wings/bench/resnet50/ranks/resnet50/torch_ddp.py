@@ -1,8 +1,8 @@
-"""Measure ResNet-50 by PyTorch's DistributedDataParallel: NCCL on GPUs, gloo on CPUs.
+"""Measurement of ResNet-50 with PyTorch's DistributedDataParallel: NCCL on GPUs, gloo on CPUs.
 
     python -m resnet50.torch_ddp --batch 64
 
-With one rank there is nothing to average, and the network is trained as it is.
+With one rank there is nothing to average, and the network is trained without DistributedDataParallel.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .torch_training import (
 )
 
 _ALONE = 3
-"""Blocks of steps without an exchange."""
+"""The number of blocks of steps without communication."""
 
 
 def slowest(seconds: list[float], device: torch.device) -> list[float]:
-    """Of each block the seconds of the rank that took longest."""
+    """Return the seconds of the slowest rank for each block."""
     if dist.get_world_size() == 1:
         return seconds
     times = torch.tensor(seconds, dtype=torch.float64, device=device)
@@ -85,7 +85,7 @@ def main() -> None:
             arguments, "torch", ranks, seconds, sizes,
             loss=loss, parameters=parameters, communication=communication, **found,
         )  # fmt: skip
-    # Gloo may abort a process at the end of its group while tensors of it live, and in the interpreter's tear-down.
+    # Gloo may abort a process at the end of its group while its tensors exist, and in the interpreter's tear-down.
     del trainer, network
     gc.collect()
     dist.destroy_process_group()

@@ -1,4 +1,5 @@
-"""Batches for PyTorch: made once on the device, or decoded from files by loader processes, a new crop each time."""
+"""Batches for PyTorch: generated once on the device, or decoded from files by loader processes with a new crop each
+time."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def import_pillow() -> Any:
 
 
 def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
-    """Return a photograph's size: large shapes of colour, with noise as fine as a camera's."""
+    """Return a JPEG file that is about as large as a photograph: large shapes of colour, with noise as fine as a
+    camera's."""
     image = import_pillow()
     shapes = image.frombytes("RGB", (4, 4), seed).resize((width, height), 3)
     noise = image.effect_noise((width, height), 40).convert("RGB")
@@ -44,7 +46,7 @@ def encode_jpeg(width: int, height: int, seed: bytes) -> bytes:
 def synthetic_batches(
     arguments: argparse.Namespace, device: torch.device, layout: torch.memory_format
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the same batch for ever."""
+    """Yield the same random batch for ever."""
     shape = (arguments.batch, 3, arguments.image_size, arguments.image_size)
     images = torch.randn(shape, device=device).contiguous(memory_format=layout)
     labels = torch.randint(0, CLASSES, (arguments.batch,), device=device)
@@ -53,11 +55,12 @@ def synthetic_batches(
 
 
 class DamagedImage(Exception):
-    """A file that is no image. Its text names it."""
+    """An error for a file that cannot be decoded as an image. Its text names the file."""
 
 
 class ImageFolder(Dataset):  # type: ignore[misc]
-    """Images as bytes, channels last, cut at random to `size` and turned over half of the time."""
+    """A data set of images as bytes, channels last, cropped at random to `size` and flipped horizontally half of the
+    time."""
 
     def __init__(self, files: list[tuple[str, int]], size: int) -> None:
         self.files = files
@@ -73,14 +76,15 @@ class ImageFolder(Dataset):  # type: ignore[misc]
             with self.pillow.open(path) as image:
                 box = random_crop(*image.size)
                 cut = image.convert("RGB").resize((self.size, self.size), 2, box=box)
-        except Exception as error:  # noqa: BLE001  # of a damaged file, Pillow raises errors of many kinds
+        except Exception as error:  # noqa: BLE001  # Pillow raises many kinds of errors for a damaged file
             raise DamagedImage(f"--data: {path} cannot be decoded: {type(error).__name__}: {error}") from None
         pixels = torch.frombuffer(bytearray(cut.tobytes()), dtype=torch.uint8).view(self.size, self.size, 3)
         return (pixels.flip(1) if random.random() < 0.5 else pixels), label
 
 
 def random_crop(width: int, height: int) -> tuple[float, float, float, float]:
-    """8 to 100 % of the area in a shape from 3:4 to 4:3, as networks for ImageNet are trained; all where none fits."""
+    """Return a random box with 8 to 100 % of the area in a shape from 3:4 to 4:3, as networks for ImageNet are trained;
+    the whole image if no box fits."""
     for _ in range(_TRIES):
         area = width * height * random.uniform(0.08, 1.0)
         shape = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
@@ -92,7 +96,8 @@ def random_crop(width: int, height: int) -> tuple[float, float, float, float]:
 
 
 class EndlessShare(Sampler):  # type: ignore[misc]
-    """One rank's images, in a new order each time round; so that a measurement never ends in the middle of a step."""
+    """An endless sampler of one rank's images, with a new order in each pass, so that a measurement never ends in the
+    middle of a step."""
 
     def __init__(self, count: int, rank: int, ranks: int) -> None:
         self.count, self.rank, self.ranks = count, rank, ranks
@@ -106,7 +111,8 @@ class EndlessShare(Sampler):  # type: ignore[misc]
 def image_batches(
     arguments: argparse.Namespace, directory: str, world: tuple[int, int], device: torch.device, layout: Any
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Decoded by `--workers` processes of this rank; turned into numbers on the device. `world`: rank, and ranks."""
+    """Yield batches of this rank's images without end. `--workers` processes of this rank decode them, and the device
+    normalises them. `world` is the rank and the number of ranks."""
     dataset = ImageFolder(list_images(directory), arguments.image_size)
     loader = DataLoader(
         dataset,
@@ -125,7 +131,8 @@ def image_batches(
 
 
 def _told_apart(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """What the loader yields. Raises DamagedImage: a loader process wraps its text into the lines of a traceback."""
+    """Yield the batches of the loader. Raise DamagedImage with its own text, because a loader process wraps that text
+    into the lines of a traceback."""
     try:
         yield from loader
     except DamagedImage as error:
@@ -133,5 +140,5 @@ def _told_apart(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor
 
 
 def seed_worker(worker: int) -> None:
-    """Python's numbers of a forked loader would be those of every other."""
+    """Seed Python's random numbers in a loader process. Otherwise all forked loaders would draw the same numbers."""
     random.seed(torch.initial_seed())

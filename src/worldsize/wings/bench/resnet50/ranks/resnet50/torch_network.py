@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 PARAMETERS = 25557032
-"""Of the standard network: 64 channels at first, 1,000 classes."""
+"""The number of parameters of the standard network: 64 channels in the first layer, 1,000 classes."""
 
 EXPANSION = 4
 BLOCKS = (3, 4, 6, 3)
@@ -18,7 +18,7 @@ def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Con
 
 
 class Bottleneck(nn.Module):  # type: ignore[misc]
-    """1 × 1, 3 × 3 and 1 × 1 convolutions, and what came in added to what they make of it."""
+    """A residual block of 1 × 1, 3 × 3 and 1 × 1 convolutions, whose input is added to their output."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()

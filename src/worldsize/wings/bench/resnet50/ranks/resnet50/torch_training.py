@@ -1,4 +1,4 @@
-"""What the measurements by PyTorch's own data parallelism and by Horovod have in common: one rank's training."""
+"""The training of one rank, for the measurements with PyTorch's own data parallelism and with Horovod."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def choose_device(local_rank: int, local_ranks: int) -> torch.device:
-    """This rank's GPU, or the CPU. Ends this rank where it has no GPU of its own and others of its node have one."""
+    """Return this rank's GPU, or the CPU if PyTorch sees no GPU. Stop this rank if it has no GPU of its own and other
+    ranks of its node have one."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     count = torch.cuda.device_count()
-    assigned = count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank is told its own, as Slurm may do
+    assigned = count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # each rank sees only its own, as Slurm may set
     if local_rank >= count and not assigned:
         stop(f"{local_ranks} ranks on a node where PyTorch sees {count} GPUs: -w with at most {count} ranks per node")
     device = torch.device("cuda", local_rank if local_rank < count else 0)
     torch.cuda.set_device(device)
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = True  # as PyTorch has it by itself; said beside the figures
+    torch.backends.cudnn.allow_tf32 = True  # PyTorch's default; reported with the figures
     return device
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was given; a CPU has."""
+    """Wait until the device has finished its work. A CPU always has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
-    """Set the threads of a CPU. Ends this rank where the device cannot do what is asked for."""
+    """Set the number of threads of a CPU. Stop this rank if the device does not support the requested settings."""
     threads = threads_of_share(arguments.share) if device.type == "cpu" else None
     if threads is not None:
         torch.set_num_threads(threads)
@@ -59,7 +60,7 @@ def prepare_device(arguments: argparse.Namespace, device: torch.device) -> None:
 
 
 def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Module:
-    """Return the network on the device. Ends this rank where it is not the one that everybody measures."""
+    """Create the network on the device and return it. Stop this rank if it is not the standard network."""
     torch.manual_seed(1)
     network = build_network(CLASSES, arguments.width)
     found = count_parameters(network)
@@ -69,7 +70,7 @@ def make_network(arguments: argparse.Namespace, device: torch.device) -> nn.Modu
 
 
 def memory_layout(device: torch.device) -> torch.memory_format:
-    """Channels last on GPUs, where tensor cores want them so."""
+    """Return the memory layout: channels last on GPUs, which tensor cores need, otherwise contiguous."""
     return torch.channels_last if device.type == "cuda" else torch.contiguous_format
 
 
@@ -80,7 +81,8 @@ def make_optimizer(network: nn.Module) -> torch.optim.Optimizer:
 def make_batches(
     arguments: argparse.Namespace, device: torch.device, world: tuple[int, int], local_rank: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """`world`: rank, and ranks. Every rank has other images, made from other random numbers."""
+    """Return an iterator over the batches of this rank. `world` is the rank and the number of ranks. Every rank has
+    different images, from different random numbers."""
     torch.manual_seed(1 + world[0])
     layout = memory_layout(device)
     if arguments.data == "synthetic":
@@ -91,7 +93,7 @@ def make_batches(
 
 
 class Trainer:
-    """One rank's steps: forward, backward, update. Nothing in a step waits for the device."""
+    """The training steps of one rank: forward, backward, update. No operation inside a step waits for the device."""
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class Trainer:
 
     def _scaled_step(self, scaler: Any, loss: torch.Tensor) -> None:
         scaler.scale(loss).backward()
-        if hasattr(self.optimizer, "skip_synchronize"):  # Horovod's: average first, and not again in its step
+        if hasattr(self.optimizer, "skip_synchronize"):  # Horovod: average first, and not again in the step
             self.optimizer.synchronize()
             with self.optimizer.skip_synchronize():
                 scaler.step(self.optimizer)
@@ -144,14 +146,14 @@ class Trainer:
         self.synchronize()
 
     def close(self) -> None:
-        """End the processes that load images."""
+        """Stop the processes that load images."""
         close = getattr(self.batches, "close", None)
         if close is not None:
             close()
 
 
 def _make_scaler() -> Any:
-    """By the name that this version of PyTorch has for it."""
+    """Create a gradient scaler, by the name that this version of PyTorch has for it."""
     scaler = getattr(torch.amp, "GradScaler", None)
     return scaler("cuda") if scaler is not None else torch.cuda.amp.GradScaler()
 
@@ -167,13 +169,14 @@ def device_facts(device: torch.device, ranks: int) -> dict[str, Any]:
 
 
 def _has_tf32(device: torch.device) -> bool:
-    """Return whether the GPU computes so, which NVIDIA's do since Ampere, and the person has not forbidden it."""
+    """Return whether the GPU supports TF32, as NVIDIA's GPUs do since Ampere, and the user has not disabled it."""
     forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
     return bool(torch.version.cuda) and not forbidden and torch.cuda.get_device_capability(device)[0] >= 8
 
 
 def software(backend: str) -> dict[str, str]:
-    """Versions, by the rows of the table of software; what this PyTorch is without is left out."""
+    """Return versions, by the rows of the table of software. Components that this PyTorch does not have are left
+    out."""
     found = {"framework": "PyTorch " + torch.__version__, "collectives": backend}
     if torch.version.cuda:
         found["CUDA"] = torch.version.cuda
@@ -188,6 +191,7 @@ def software(backend: str) -> dict[str, str]:
 
 
 def cudnn_text(number: int) -> str:
-    """ "9.1.0" of 90100, "8.9.2" of 8902: the thousands of the major number have grown with it."""
+    """Format a version number of cuDNN: "9.1.0" for 90100, and "8.9.2" for 8902. The factor of the major version
+    changed from 1000 to 10000 with version 9."""
     thousands, hundreds = (10000, 100) if number >= 90000 else (1000, 100)
     return f"{number // thousands}.{number % thousands // hundreds}.{number % hundreds}"
