@@ -85,7 +85,7 @@ def test_a_job_that_cannot_be_there_is_refused(cloud: Place) -> None:
     )
     result = cloud("run", "job.yml", HF_TOKEN="hf_secret")
     assert result.code == 2, result
-    for words in ("images have no modules", "key vault", "/data/model is a directory of this machine"):
+    for words in ("images have no modules", "key vault", "/data/model is a directory on this machine"):
         assert words in result.err, result
     assert "hf_secret" not in result.err + result.out and not cloud.json("list")
 
@@ -163,7 +163,7 @@ def test_what_a_run_has_left_is_the_next_ones_input(cloud: Place, azureml: Doubl
     missing = {"data": {"type": "uri_folder", "path": os.path.join(paths["outputs"], "none")}}
     cloud.job("true", inputs=missing)
     refused = cloud("run", "job.yml")
-    assert refused.code != 0 and "run %s has left nothing (yet)" % run in refused.err
+    assert refused.code != 0 and "run %s has no output (yet)" % run in refused.err
     cloud.fetch_outputs(run)
     cloud.job(command, inputs=inputs)
     assert [line[-1:] for line in cloud.ok("run", "job.yml", "--compute", "local").lines].count("w") == 2

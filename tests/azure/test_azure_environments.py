@@ -119,7 +119,7 @@ def test_packages_of_ours_are_registered_as_a_conda_file(
     [
         (" my-env", "my-env"),
         ("\n  python: /opt/venv", "/opt/venv"),
-        ("\n  image: x\n  pip: [./tree]", "place of this machine"),
+        ("\n  image: x\n  pip: [./tree]", "path on this machine"),
         ("\n  image: x\n  conda_file: local.yml", "local.whl"),
         ("\n  image: x\n  conda_file: missing.yml", "missing.yml"),
         ("\n  image: x\n  conda_file: list.yml", "no conda file"),

@@ -119,7 +119,7 @@ def test_the_diff_is_what_is_written(trainings: Trainings) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("print(1)\n", "train.py:1: no backward was found"),
+        ("print(1)\n", "train.py:1: no backward pass was found"),
         ("def (:\n", "train.py:1: not Python"),
         ("from accelerate import Accelerator\n", "it distributes itself already (Accelerator, train.py:1)"),
         (

@@ -95,7 +95,7 @@ def test_what_is_right(project: Project) -> None:
         ((AVERAGED,), "each rank works on all samples, 32 in 4 steps: nothing is divided"),
         ((SHARED,), "the ranks' weights differ after step 1"),
         ((SHARED, AVERAGED, ("lr=0.1))", "lr=0.1), is_sum=True)")), "gradients of step 1"),
-        ((SHARED, AVERAGED, ("loss.backward()", "(2 * loss).backward()")), "on 1 rank its gradients are others"),
+        ((SHARED, AVERAGED, ("loss.backward()", "(2 * loss).backward()")), "on 1 rank its gradients differ"),
         ((SHARED, AVERAGED, ("zero_grad()\n    loss", "zero_grad()\n    if ddp.RANK == 0: loss")), "it does not"),
     ],
 )
@@ -132,7 +132,7 @@ def test_ranks_that_wait_for_each_other(tmp_path: Path, slow_start: None) -> Non
             break
     assert TIMEOUT in {rank.end for rank in trials.two}, trials
     finding = judge(trials).findings[0]
-    assert "on 2 ranks it does not come to 4 steps in time" in finding.text and finding.place is not None, trials
+    assert "on 2 ranks it does not reach 4 steps in time" in finding.text and finding.place is not None, trials
     assert finding.place.path == "train.py" and finding.place.line in (10, 13, 14), trials
 
 
@@ -158,7 +158,7 @@ def test_nothing_outside_of_the_copy_is_changed(project: Project, tmp_path: Path
         "rename": "import os; open('own', 'w').close(); os.rename('own', %r)" % str(precious),
     }[kind]
     trials = project.trials(text=SCRIPT % line)
-    assert trials.original.end == ERROR and "writes nothing outside of the project's copy" in trials.original.text
+    assert trials.original.end == ERROR and "writes nothing outside the project's copy" in trials.original.text
     assert precious.read_text() == "precious" and sorted(os.listdir(project.path)) == ["ddp.py", "link", "train.py"]
 
 

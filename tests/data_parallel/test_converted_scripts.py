@@ -41,7 +41,7 @@ EQUAL = (
 """Nothing is said of them."""
 QUICK = ("loaders/mnist.py", "losses/sums.py", "figures/meters.py")
 SAID = {
-    "figures/own_answers.py": {18: "each rank draws random numbers of its own"},
+    "figures/own_answers.py": {18: "each rank draws its own random numbers"},
     "figures/after_loop.py": {31: "prediction is of rank 0's part of the batch"},
     "figures/unknown_figures.py": {21: "out is of rank 0's part", 24: "out is of rank 0's part"},
     "losses/attributes.py": {68: "model is of rank 0's part"},
@@ -49,18 +49,18 @@ SAID = {
     "losses/contrastive.py": {16: "each sample is compared with the others of its batch"},
     "losses/dice.py": {13: "it is computed across the samples of a batch"},
     "losses/micro_batches.py": {41: "some rows of the batch are taken"},
-    "losses/gan.py": {21: "each rank draws random numbers of its own"},
+    "losses/gan.py": {21: "each rank draws its own random numbers"},
     "losses/padded.py": {14: "each rank pads its part of a batch", 30: "a mean over the targets that count"},
     "losses/rooted.py": {13: "sqrt() of a mean over the batch"},
-    "models/amp.py": {10: "every rank has a GPU of its own"},
-    "models/batchnorm_dropout.py": {11: "nn.SyncBatchNorm", 13: "each rank draws random numbers of its own"},
-    "models/vae.py": {18: "each rank draws random numbers of its own"},
+    "models/amp.py": {10: "every rank has its own"},
+    "models/batchnorm_dropout.py": {11: "nn.SyncBatchNorm", 13: "each rank draws its own random numbers"},
+    "models/vae.py": {18: "each rank draws its own random numbers"},
 }
 """What is remarked, by its line: their trainings run all the same."""
 REFUSED = {
     "refused/autograd_grad.py": {11: "gradients by torch.autograd.grad"},
-    "refused/by_hand.py": {15: "the weights are changed by hand"},
-    "refused/hand_add.py": {11: "the weights are changed by hand"},
+    "refused/by_hand.py": {15: "the weights are changed directly"},
+    "refused/hand_add.py": {11: "the weights are changed directly"},
     "refused/lists.py": {14: "no loader was found"},
     "refused/mean_and_sum.py": {13: "this loss is a sum over a batch, another one is a mean"},
     "refused/no_optimizer_known.py": {11: "no optimizer was found"},
@@ -68,7 +68,7 @@ REFUSED = {
     "refused/parted.py": {11: "y is of each rank's part of the batch"},
     "refused/reinforcement.py": {25: "no loader was found"},
     "refused/slices.py": {12: "batches are cut out of permutation here"},
-    "refused/stream.py": {8: "the samples of an IterableDataset cannot be shared"},
+    "refused/stream.py": {8: "the samples of an IterableDataset cannot be divided"},
     "refused/whole_data.py": {12: "no loader was found"},
 }
 

@@ -42,7 +42,7 @@ def test_where_no_batch_divides_that_is_said(tmp_path: Path) -> None:
     path = write(tmp_path, "", "DataLoader(data, batch_size=5)", "print('%.6f' % loss.item())")
     alone, ranks = run_alone(path), run_on_ranks(path, 2)
     assert ranks[0].printed == alone.printed and alone.printed.count("\n") == 4
-    assert any("no batch divided by 2 ranks" in notice for notice in ranks[0].notices)
+    assert any("no batch was divisible by 2 ranks" in notice for notice in ranks[0].notices)
 
 
 def test_of_progress_bars_and_runs_of_weights_and_biases_rank_0_alone_has_any(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.timeout(300)
 
 STYLES = os.path.join(os.path.dirname(__file__), "styles")
 NAMED = {
-    "mean_of_padded": "a mean over places that are padded",
-    "sum_by_places": "the figure taken here",
-    "padded_predictions": "the figure taken here",
-    "packed_in_script": "the figure taken here",
-    "packed_by_lengths": "the figure taken here",
+    "mean_of_padded": "a mean over padded positions, which differ",
+    "sum_by_places": "the value computed here",
+    "padded_predictions": "the value computed here",
+    "packed_in_script": "the value computed here",
+    "packed_by_lengths": "the value computed here",
 }
 """What is said of those whose figures are not all those of one process."""
 

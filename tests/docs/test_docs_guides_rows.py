@@ -91,7 +91,7 @@ def test_a_world_size_of_the_shell_is_not_the_ranks(cli: Cli) -> None:
 def test_uris_of_the_service_are_refused_with_the_line_that_says_what_they_mean(cli: Cli, uri: str) -> None:
     cli.write("job.yml", "command: ls ${{inputs.data}}\ninputs:\n  data:\n    type: uri_folder\n    path: %s\n" % uri)
     said = refused(cli)
-    line = re.search(r'say where it is: (".+" = )"/a/\w+" in \[azure\.data\] of worldsize\.toml', said)
+    line = re.search(r'map it: (".+" = )"/a/\w+" in \[azure\.data\] of worldsize\.toml', said)
     assert line and "job.yml:5" in said and "or name a local path" in said, said
     cli.write("here/cifar/x.bin", "")
     cli.write("worldsize.toml", "[azure.data]\n%s%s\n" % (line[1], '"here"' if "paths" in uri else '"here/cifar"'))

@@ -215,7 +215,7 @@ def test_a_password_in_a_channels_address_is_written_nowhere(cli: Cli, channel: 
     cli.write("locked.yml", "command: alpha-say\nenvironment: %s\n" % cli.path(run, "environment.json"))
     cli.ok("env", "remove", os.path.basename(prefix))
     result = cli("run", "locked.yml")
-    assert result.code == 1 and "does not hold the password" in result.err
+    assert result.code == 1 and "does not contain the password" in result.err
 
 
 def test_a_lock_builds_the_same_package_set(cli: Cli, channel: Path, links: Links, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_channel_that_is_not_there(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "code", "said"),
-    [("alpha>5", 1, "alpha"), ("'alpha = = 1'", 2, "is no conda package"), ("nosuch", 1, "nosuch")],
+    [("alpha>5", 1, "alpha"), ("'alpha = = 1'", 2, "is not a conda package"), ("nosuch", 1, "nosuch")],
 )
 def test_what_cannot_be_solved(cli: Cli, channel: Path, spec: str, code: int, said: str) -> None:
     cli.write("environment.yml", conda_file(channel, spec))

@@ -103,7 +103,7 @@ def test_prerequisites_are_checked_first_and_all_at_once(cli: Cli, links: Links,
     result = cli("run", "job.yml", PATH="%s:%s" % (tools, cli.environ["PATH"]))
     assert result.code == 1
     assert "gcc is 6.3.0, and gcc>=7.2 is wanted (load a newer one: modules: [gcc]" in result.err
-    assert "nosuchtool is not here" in result.err and "mpi>=99 is wanted" in result.err
+    assert "nosuchtool is not on this machine" in result.err and "mpi>=99 is wanted" in result.err
     if not os.path.exists("/proc/driver/nvidia/version"):
         assert "no CUDA driver on this machine (build where there is a GPU: build_on: compute)" in result.err
     log = next(Path(cli.home, "envs").glob("*.log")).read_text()
@@ -278,7 +278,7 @@ def test_steps_that_fail_on_a_node_are_told_where_they_were_ordered(cli: Cli, li
     job(cli, links, recipe)
     result = cli("run", "job.yml")
     assert result.code == 1
-    assert "the build steps failed" in result.err and "nosuchtool is not here" in result.err
+    assert "the build steps failed" in result.err and "nosuchtool is not on this machine" in result.err
     assert "worldsize logs" in result.err
     assert cli.json("env", "list") == []
 

@@ -318,7 +318,7 @@ def test_a_project_for_another_python(cli: Cli, links: Links) -> None:
     cli.write("job.yml", SHOW + "environment: pyproject.toml\n")
     result = cli("run", "job.yml")
     assert result.code == 1
-    assert "the project wants Python >=3.99, and " in result.err
+    assert "the project requires Python >=3.99, and " in result.err
     assert 'set it: python: ">=3.99"' in result.err
     version = "%d.%d" % sys.version_info[:2]
     cli.write("job.yml", SHOW + "environment: {file: pyproject.toml, python: '%s'}\n" % version)
@@ -384,8 +384,8 @@ def test_what_cannot_be_had_is_said_and_nothing_is_left(cli: Cli, links: Links) 
         ("nowhere.txt", "job.yml:2: environment: no such file or directory: "),
         ("misspelt", "job.yml:2: environment: there is no environment 'misspelt'"),
         ("{python: /nowhere/env}", "job.yml:2: environment: no such environment: /nowhere/env"),
-        ("{python: .}", "holds no bin/python"),
-        ("{pip: [-e ./x]}", "an environment cannot hold what changes"),
+        ("{python: .}", "has no bin/python"),
+        ("{pip: [-e ./x]}", "an environment cannot contain sources that change"),
         ("job.yml", "job.yml: does not describe an environment"),
         ("notes.json", "has no content that is understood"),
         ("empty.lock.json", "empty.lock.json: is incomplete: conda: expected packages with "),

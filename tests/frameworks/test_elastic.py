@@ -71,7 +71,7 @@ def test_what_cannot_be(words: tuple[Any, ...], instances: int, message: str) ->
 def test_a_range_of_one_number_and_words_that_are_torchruns_alone() -> None:
     assert plan_of(2, "2").spare == plan_of(2, "2:4").spare == 0
     assert plan_of(1, None, 3, "static").options == {"max_restarts": 3, "rdzv_backend": "static"}
-    with pytest.raises(PlanError, match="nodes, max_restarts: torchrun's alone"):
+    with pytest.raises(PlanError, match="nodes, max_restarts: for torchrun only"):
         PyTorchDistribution(1, "direct", "1:2", 1).arrange(2)
 
 

@@ -141,7 +141,7 @@ def test_a_worker_that_fails_while_others_finish_is_a_failure(cli: Cli) -> None:
 
 def test_no_node_without_a_task_and_no_processes_per_node(cli: Cli) -> None:
     result = cli("run", job(cli, 3, {"worker_count": 2}, {}))
-    assert result.code == 2 and "2 tasks on 3 nodes would leave some without any" in result.err
+    assert result.code == 2 and "2 tasks on 3 nodes would leave some nodes without a task" in result.err
     result = cli("run", job(cli, 1, {"worker_count": 2}, {}), "-w", "1x2")
     assert result.code == 2 and "a tensorflow job lays out roles" in result.err
 

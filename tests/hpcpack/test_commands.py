@@ -219,7 +219,7 @@ def test_a_node_that_dies_is_lost_and_the_others_are_heard(client: Client, hpcpa
     client.write("go", "")
     out, err = process.communicate(timeout=40)
     assert b"0: cn01 done" in out
-    assert b"lost before its end: node 1 (cn02)" in err, err
+    assert b"lost before it ended: node 1 (cn02)" in err, err
     assert process.returncode == 1
 
 
@@ -237,7 +237,7 @@ def test_a_node_without_the_share_is_named(lame: Simulator) -> None:
     client = Client(lame)
     result = client("exec", "--all", "--", "hostname")
     assert result.lines == ["0: cn01"] and result.code == 1
-    assert "lost before its end: node 1: node cn02 does not see the share at /app" in result.err
+    assert "lost before it ended: node 1: node cn02 does not see the share at /app" in result.err
     client.configure('nodes = "cn02"')
     nobody = client("exec", "-w", "1", "--", "hostname")
     assert nobody.code == 1 and "cn02 does not see the share at /app" in nobody.err

@@ -110,7 +110,7 @@ def test_home_that_is_a_file(tmp_path):
     (tmp_path / "home").write_text("x")
     with pytest.raises(StorageError) as caught:
         make(str(tmp_path / "home"))
-    assert "Not a directory" in caught.value.what and "a file stands" in (caught.value.hint or "")
+    assert "Not a directory" in caught.value.what and "a file is" in (caught.value.hint or "")
     assert str(tmp_path / "home") in (caught.value.where or "")
 
 

@@ -159,7 +159,7 @@ def _natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def _hostlist_error(text: str, position: int) -> ValueError:
-    return ValueError(f"{_shorten(text)!r} is not a list of nodes (at  character {position + 1})")
+    return ValueError(f"{_shorten(text)!r} is not a list of nodes (at character {position + 1})")
 
 
 def _shorten(text: str) -> str:

@@ -279,7 +279,7 @@ def test_ctrl_c_right_after_exec_has_begun_ends_it_in_order(cli: Cli) -> None:
     process.send_signal(signal.SIGINT)
     cli.write("go", "")
     code, out, err = end(process)
-    assert (code, out) == (130, "0: up\n0: told\n") and "ending it" in err
+    assert (code, out) == (130, "0: up\n0: told\n") and "stopping it" in err
     cli.ok("cancel", run, "--now")
 
 

@@ -190,8 +190,8 @@ def test_logs_that_cannot_be(cli: Cli, lines: str) -> None:
         ("--rank 0 --node 1", "node 1 has ranks 2,3"),
         ("--grep (", "not a regular expression"),
         ("--tail -1", "-1 is negative"),
-        ("--raw --grep x", "do not go together"),
-        ("--raw -o json", "do not go together"),
+        ("--raw --grep x", "cannot be combined"),
+        ("--raw -o json", "cannot be combined"),
     ):
         result = cli("logs", *words.split())
         assert result.code == 2 and said in result.err, (words, result)

@@ -105,7 +105,7 @@ def test_a_python_without_debugpy_says_so(cli: Cli) -> None:
         (["-w", "1x2", "--debugpy", "2"], "there is no rank 2"),
         (["--debugpy", "0", "--count", "2"], "one run is debugged at a time"),
         (["--debugpy", "0", "--virtual-gpus", "1"], "a network of their own"),
-        (["--debugpy", "one"], "is no number"),
+        (["--debugpy", "one"], "is not a number"),
     ],
 )
 def test_what_has_no_rank_to_attach_to(cli: Cli, words: list[str], says: str) -> None:

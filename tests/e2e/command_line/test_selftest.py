@@ -83,7 +83,7 @@ def test_what_has_not_begun_in_time_is_not_run(cli: Cli) -> None:
         (["-k", "no_such_test"], "no test has such a name: no_such_test"),
         (["--compute", "nowhere"], "there is no compute 'nowhere'"),
         (["--nodes", "0"], "--nodes: 0 is too few"),
-        (["--to", "no/such/place"], "--to: no/such/place is no directory"),
+        (["--to", "no/such/place"], "--to: no/such/place is not a directory"),
     ],
     ids=["keyword", "compute", "nodes", "to"],
 )

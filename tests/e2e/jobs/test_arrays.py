@@ -147,7 +147,7 @@ def test_no_more_at_once_than_asked(cli: Cli) -> None:
     assert up(cli) == {"up-0", "up-1"}
     wait_for(lambda: states(cli, array) == {"RUNNING": 2, "QUEUED": 2})
     assert [row["state"] for row in elements(cli, array)] == ["RUNNING", "RUNNING", "QUEUED", "QUEUED"]
-    assert "waits for its turn" in elements(cli, array)[2]["message"]
+    assert "waits in" in elements(cli, array)[2]["message"]
     assert cli.status(array)["state"] == "RUNNING" and "2 RUNNING" in cli.ok("status", array).out
     go(cli)
     assert cli("wait", array).code == 0 and len(up(cli)) == 4
@@ -229,7 +229,7 @@ def test_what_waits_is_lost_with_its_queue_and_what_runs_is_not(cli: Cli) -> Non
     with open(cli.path(array, "handles.json")) as file:
         os.kill(json.load(file)[0]["pid"], signal.SIGKILL)
     wait_for(lambda: elements(cli, array)[1]["state"] == "LOST")
-    assert "was to start it" in elements(cli, array)[2]["message"]
+    assert "should start it" in elements(cli, array)[2]["message"]
     wait_for(lambda: elements(cli, array)[0]["state"] == "RUNNING")
     go(cli)
     assert cli("wait", array).code == 1

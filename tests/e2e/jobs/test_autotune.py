@@ -121,7 +121,7 @@ def test_a_metric_that_never_comes(cli: Cli, job: str) -> None:
     assert result.code == 124 and cli.status()["reason"] == "TIME_LIMIT"
     assert [row[1:4] for row in rows(cli)] == [
         ["1", "", "failed"]
-    ] and "did not tell its speed within 1 s" in result.err
+    ] and "did not report its speed within 1 s" in result.err
 
 
 def test_without_a_measured_trial_the_search_fails_and_says_why(cli: Cli, job: str) -> None:
@@ -130,7 +130,7 @@ def test_without_a_measured_trial_the_search_fails_and_says_why(cli: Cli, job: s
     status = cli.status()
     assert [status["state"], status["reason"]] == ["FAILED", "EXIT_CODE"]
     silent = cli("run", job, "--set", "command=true", "--set", "autotune.search={micro_batch: [1]}")
-    assert silent.code == 1 and "it never told its speed" in silent.err
+    assert silent.code == 1 and "it never reported its speed" in silent.err
 
 
 def started(cli: Cli, run: str) -> bool:
@@ -159,7 +159,9 @@ def test_a_trial_whose_processes_were_killed_is_a_row(cli: Cli, job: str) -> Non
     assert [row[3:] for row in rows(cli)] == [["", "failed"]]
 
 
-@pytest.mark.parametrize(("text", "message"), [("[1]", "holds no JSON object"), ("{", "holds no JSON object")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("[1]", "does not contain a JSON object"), ("{", "does not contain a JSON object")]
+)
 def test_a_configuration_that_is_none(cli: Cli, job: str, text: str, message: str) -> None:
     cli.write("code/conf/ds.json", text)
     result = cli("run", job)
@@ -192,7 +194,7 @@ def test_a_search_of_a_former_release_can_be_read_and_is_not_started(cli: Cli, j
     ("words", "message"),
     [
         ("autotune.config=nope.json", "there is no nope.json in"),
-        ("autotune.nodes=3", "2 nodes cannot be shared out to trials of 3"),
+        ("autotune.nodes=3", "2 nodes cannot be divided into trials of 3"),
         ("autotune.by=deepspeed", "is a part of its launcher"),
         ("autotune.search.micro_batch=8", "expected a list of values"),
         ("autotune.serach={}", "search"),

@@ -86,7 +86,7 @@ def test_other_settings_do_not_go_into_one_directory(cli: Cli) -> None:
 
 def test_what_a_job_has_not_said_is_a_failure_of_its_world(cli: Cli) -> None:
     said = bench(cli, "1,2", "true", "--metric", "loss", code=1)
-    assert "1x1: failed: --metric: the run has logged no value called 'loss' → it has logged: nothing" in said
+    assert "1x1: failed: --metric: the run has logged no value named 'loss' → it has logged: nothing" in said
     assert len(cli.json("list")) == 1
 
 

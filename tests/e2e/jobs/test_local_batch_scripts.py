@@ -151,7 +151,7 @@ def test_what_is_not_honoured_is_said(cli: Cli) -> None:
     options = "-n 1 --nodez=2 -p gpu --account=me --signal=B:USR1@60 --output=x-%j.out --mail-type=END"
     result = cli.ok("run", script(cli, "source /no/such/activate\nsrun --cpu-bind=cores --mem=1G true\n", options))
     assert "without effect on virtual nodes: --partition, --account" in result.err
-    assert "job.slurm:2: --nodez is not an option of sbatch's own: without effect on virtual nodes" in result.err
+    assert "job.slurm:2: --nodez is not an option of sbatch: without effect on virtual nodes" in result.err
     assert "did you mean --nodes?" in result.err
     assert "job.slurm:2: --signal: no signal comes before the time limit" in result.err
     assert "job.slurm:2: --output: what it writes is kept in the run instead" in result.err

@@ -107,7 +107,7 @@ def test_a_card_changes_until_the_run_has_ended_and_the_cell_does_not_wait(kerne
         "threads = [each for each in threading.enumerate() if each.name.startswith('worldsize card')]\n"
         "[each.join() for each in threads]\nrun"
     )
-    assert next(cards) == ("display_data", last), "of a run that has ended it is shown once"
+    assert next(cards) == ("display_data", last), "of a run that ended it is shown once"
 
 
 @pytest.mark.exhaustive

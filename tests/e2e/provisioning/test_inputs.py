@@ -195,7 +195,7 @@ def test_a_copy_of_what_is_no_file_is_refused(cli: Cli) -> None:
     os.mkfifo(pipe)
     job(cli, "true", "1x1", data=a_file(pipe, mode="download"))
     failed = cli("run", "-q", "job.yml")
-    assert failed.code == 1 and "input data could not be made ready" in failed.err
+    assert failed.code == 1 and "input data could not be prepared" in failed.err
     assert "it is not a regular file" in failed.err
     assert left(disk) == []
 

@@ -109,7 +109,7 @@ def test_a_file_that_changes_is_another_environment(cli: Cli, disk: str, packed:
 def test_what_is_no_environment_is_refused(cli: Cli, packed: str) -> None:
     cli.write("not.tar.gz", "no archive")
     for environment, said in (
-        ("./not.tar.gz", "is no packed environment"),
+        ("./not.tar.gz", "is not a packed environment"),
         ("./none.tar.gz", "no such"),
         ({"python": packed, "pip": ["numpy"]}, "nothing can be installed into a packed environment"),
     ):

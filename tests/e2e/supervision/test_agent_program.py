@@ -192,7 +192,7 @@ def test_a_head_without_an_address_names_one_that_is_not_the_loopback(agents):
         head.terminate()
         run.ended(head)
     else:  # a machine without a network
-        assert "give it with --address" in run.ended(head)[1]
+        assert "set it with --address" in run.ended(head)[1]
 
 
 def test_a_head_that_never_comes(agents):

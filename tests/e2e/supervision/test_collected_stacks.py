@@ -253,7 +253,7 @@ def test_the_program_tells_each_process_on_a_line(ranks: HookedRanks) -> None:
     assert stacks.threads and stacks.rank == 0
     bad = [sys.executable, "-I", "-S", "-c", stack_collector.PROGRAM, str(SOURCE)]
     done = subprocess.run(bad, input="{}", capture_output=True, text=True)
-    assert done.returncode == 1 and "this is no order" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 1 and "this is not an order" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root, and setpriv")

@@ -37,7 +37,7 @@ def test_ranks_that_wait_for_others_that_have_ended(start):
     run = start.sh(last(WAITS, 2, 3, 4), nodes=3, ranks=2, hang_timeout=2.0)
     result = run.ended()
     assert (result["state"], result["reason"], result["exit_code"]) == ("FAILED", "HANG", 124), result
-    assert "ranks 2-4 ended with code 0, and ranks 0-1,5 went on waiting" in result["message"], result
+    assert "ranks 2-4 ended with code 0, and ranks 0-1,5 still waited" in result["message"], result
     assert {(record.stop, record.code) for record in read_exits(run.paths, 3)} == {("hang", 124)}
 
 
@@ -64,4 +64,4 @@ def test_a_job_says_how_long(cli: Cli) -> None:
     job = "command: '%s'\nhang_timeout: 1.5\nresources: {instance_count: 2}\n" % last("sleep 600")
     result = cli("run", cli.write("job.yml", job))
     assert result.code == 124, result
-    assert "HANG" in result.err and "rank 0 ended with code 0, and rank 1 went on waiting" in result.err
+    assert "HANG" in result.err and "rank 0 ended with code 0, and rank 1 still waited" in result.err

@@ -303,7 +303,7 @@ def test_an_agent_that_stays_stopped_counts_as_lost(start, nodes, victim):
     run = start.sh(SLEEPS, nodes=nodes, silence=3.0)
     run.said("ready")
     os.kill(run.agent(victim), signal.SIGSTOP)
-    assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent did nothing more (stopped or hung)" % victim)
+    assert_failed(run.ended(), "NODE_FAILURE", 137, "node %d: its agent made no progress (stopped or hung)" % victim)
 
 
 def test_a_stopped_conductor_keeps_nobody_from_the_end(start):

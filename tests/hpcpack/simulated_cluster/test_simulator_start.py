@@ -335,7 +335,7 @@ def test_a_new_password_is_printed_to_no_file_that_others_can_read(tmp_path: Any
     if mode == 0o600:
         assert text.startswith("export WORLDSIZE_HPCPACK_PASSWORD=")
         return
-    assert process.returncode == 2 and not text and "that others can read" in said
+    assert process.returncode == 2 and not text and "that other users can read" in said
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -358,7 +358,7 @@ def refused(tmp_path: Any, **options: object) -> str:
 def test_a_port_that_is_taken(tmp_path: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert "port %d cannot be had" % port in refused(tmp_path, port=port)
+        assert "port %d is not available" % port in refused(tmp_path, port=port)
     assert not (tmp_path / "share").exists()
 
 

@@ -174,7 +174,7 @@ def test_rerun_reads_secrets_anew(cli: Cli) -> None:
 def test_rerun_of_a_command_that_had_a_secret(cli: Cli) -> None:
     run = cli.run("-q", "--", "echo", "--api-key", "Canary1")
     refused = cli("rerun", run)
-    assert refused.code == 2 and "holds *** where the former run had a secret" in refused.err
+    assert refused.code == 2 and "holds *** where the earlier run had a secret" in refused.err
     assert cli.ok("rerun", run, "--set", "argv=[echo, again]").out.endswith("again\n")
 
 

@@ -245,7 +245,7 @@ def test_https_is_not_left_for_http(
     server = Redirecting(site.url + "/a.bin", tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", server.authority)
     try:
-        with pytest.raises(UsageError, match="leads from https to http") as refused:
+        with pytest.raises(UsageError, match="redirects from https to http") as refused:
             data.fetch(server.url + "/a.bin")
         assert "sha256" in str(refused.value.hint) and site.asked == []
         digest = hashlib.sha256(b"a").hexdigest()

@@ -44,11 +44,11 @@ def test_settings_of_uv_above_a_project(tmp_path: Path, machine: Machine, nobody
     nobody.python("import sys; open(sys.argv[1], 'w').write('no-index = true')", shared + "/uv.toml")
     cli.write("job.yml", "command: python -V\nenvironment: {file: %s/pyproject.toml}\n" % own)
     refused = cli("run", "-q", "job.yml")
-    assert refused.code != 0 and shared + "/uv.toml: uv would take from it" in refused.err, refused
+    assert refused.code != 0 and shared + "/uv.toml: uv would read package sources from it" in refused.err, refused
     os.unlink(shared + "/uv.toml")
     os.chown(own, 0, STRANGER)
     os.chmod(own, 0o2775)  # a project of a group's: its files are the ones that the job names
-    assert "uv would take" not in cli("run", "-q", "job.yml").err
+    assert "uv would read package sources" not in cli("run", "-q", "job.yml").err
     cli.close()
 
 
@@ -65,7 +65,10 @@ def test_a_workspace_above_a_source_tree(tmp_path: Path, machine: Machine, nobod
         job = tree.parent / "job.yml"
         job.write_text(json.dumps({"command": "true", "environment": {"python": ">=3.8", "pip": pip}}))
         refused = cli("run", "-q", str(job))
-        assert refused.code != 0 and shared + "/pyproject.toml: uv would take from it" in refused.err, (pip, refused)
+        assert refused.code != 0 and shared + "/pyproject.toml: uv would read package sources from it" in refused.err, (
+            pip,
+            refused,
+        )
     cli.close()
 
 
@@ -92,7 +95,9 @@ def test_a_workspace_above_a_tree_that_another_names(
     environment = {"pip": ["./a"]} if via == "a tree" else {"file": "a/pyproject.toml"}
     cli.write("job.yml", json.dumps({"command": "true", "environment": {"python": ">=3.8", **environment}}))
     refused = cli("run", "-q", "job.yml")
-    assert refused.code != 0 and shared + "/pyproject.toml: uv would take from it" in refused.err, refused
+    assert refused.code != 0 and shared + "/pyproject.toml: uv would read package sources from it" in refused.err, (
+        refused
+    )
     cli.close()
 
 
@@ -106,7 +111,7 @@ def test_a_project_that_is_reached_through_a_link(tmp_path: Path, machine: Machi
     os.symlink(own, os.path.join(cli.project, "link"))
     cli.write("job.yml", "command: python -V\nenvironment: {file: link/pyproject.toml}\n")
     refused = cli("run", "-q", "job.yml")
-    assert refused.code != 0 and shared + "/uv.toml: uv would take from it" in refused.err, refused
+    assert refused.code != 0 and shared + "/uv.toml: uv would read package sources from it" in refused.err, refused
     cli.close()
 
 

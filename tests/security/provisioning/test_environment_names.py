@@ -71,7 +71,7 @@ def test_a_name_leads_to_no_directory_of_a_strangers(
     victim.environ["HOME"] = victim.root
     victim.write("job.yml", "command: python -c 1\nenvironment: torch\n")
     refused = victim("run", "-q", "job.yml")
-    assert refused.code == 2 and "somebody else could have put there" in refused.err, refused
+    assert refused.code == 2 and "another user could have created" in refused.err, refused
     os.makedirs(own + "/bin")
     os.symlink(machine.python, own + "/bin/python")
     for directory, names, files in os.walk(os.path.join(victim.root, ".virtualenvs")):
@@ -92,7 +92,7 @@ def test_an_installation_that_others_can_write_to(victim: Cli, machine: Machine)
     victim.environ["MAMBA_ROOT_PREFIX"] = root
     victim.write("job.yml", "command: python -c 1\nenvironment: base\n")
     refused = victim("run", "-q", "job.yml")
-    assert refused.code == 2 and "somebody else could have put there" in refused.err, refused
+    assert refused.code == 2 and "another user could have created" in refused.err, refused
     os.chmod(root, 0o755)
     os.chmod(root + "/bin", 0o755)
     victim.ok("run", "-q", "job.yml")

@@ -63,7 +63,7 @@ def test_a_link_of_anothers_to_ones_own_run(
     link = os.path.join(machine.directory(0o755, attacker.uid), own)
     attacker.python("import os, sys; os.symlink(*sys.argv[1:])", os.path.realpath(victim.path(own)), link)
     refused = victim(*words, link + tail)
-    assert refused.code == 2 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    assert refused.code == 2 and "it is a link of" in refused.err and "points to a run of yours" in refused.err
     end(victim, own)
 
 
@@ -74,7 +74,7 @@ def test_a_link_of_anothers_above(victim: Cli, attacker: Person, own: str, machi
     runs = os.path.dirname(os.path.realpath(victim.path(own)))
     attacker.python("import os, sys; os.symlink(*sys.argv[1:])", runs, link)
     refused = victim("cancel", "--now", os.path.join(link, own) + tail)
-    assert refused.code == 2 and "it is a link of" in refused.err and "leads to a run of yours" in refused.err
+    assert refused.code == 2 and "it is a link of" in refused.err and "points to a run of yours" in refused.err
     end(victim, own)
 
 
@@ -96,7 +96,7 @@ def test_a_link_in_anothers_home(victim: Cli, attacker: Person, own: str, machin
     )
     attacker.python(script, os.path.realpath(victim.path(own)), home, own)
     refused = victim("cancel", own, WORLDSIZE_HOME=home)
-    assert refused.code != 0 and "leads to a run of yours" in refused.err, refused
+    assert refused.code != 0 and "points to a run of yours" in refused.err, refused
     end(victim, own)
 
 
@@ -185,7 +185,7 @@ def test_what_another_put_in_the_place_of_a_removed_run(
     before = set(Path(shared).rglob("*"))
     for words in (("status", run), ("wait", run), ("logs", run), ("rerun", run), ("diff", run, run), ("cancel", run)):
         refused = victim(*words)
-        assert refused.code != 0 and "somebody else has made one of that name" in refused.err, (words, refused)
+        assert refused.code != 0 and "another user has created one of that name" in refused.err, (words, refused)
     rows = {row["id"]: row["state"] for row in victim.json("list")}
     assert rows == {run: "LOST", os.path.basename(other): "SUCCEEDED"}
     assert set(Path(shared).rglob("*")) == before

@@ -261,7 +261,7 @@ open("%s/files/%s/data.bin" % (directory, digest), "w").write("evil pickle")
         attacker.python(put, directory, digest)
         use(victim, shared, more)
         result = victim("run", "-q", "job.yml")
-        assert result.code == 1 and "cannot be relied on" in result.err and "evil" not in result.out, result
+        assert result.code == 1 and "cannot be trusted" in result.err and "evil" not in result.out, result
 
 
 def test_a_home_that_others_can_write_to(victim: Cli, attacker: Person, machine: Machine, uid: int) -> None:

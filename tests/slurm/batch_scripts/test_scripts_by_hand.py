@@ -301,7 +301,7 @@ def test_a_place_that_somebody_else_could_make_sooner(login: Login, key: str, li
     config = 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n%s = "%s"\n'
     login.write("worldsize.toml", config % (runs, key, "link" if linked else place))
     refused = login("run", "--dry-run", "--", "true")
-    assert refused.code == 1 and "others could, sooner" in refused.err and not refused.out, refused
+    assert refused.code == 1 and "another user could create it first" in refused.err and not refused.out, refused
     os.mkdir(place)
     script(login, "--", "true")
 

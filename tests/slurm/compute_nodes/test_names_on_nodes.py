@@ -131,17 +131,17 @@ def test_an_environment(login: Login, scratch: str, mark: str) -> None:
     job = login.job("python -c 1", "2x1", environment=prefix)
     attack(login, os.path.join(prefix, "bin", "python"), SPY % mark)
     state, _, message = told(login, login.submit(job))
-    assert state == "FAILED" and "somebody else could replace %s/bin on node" % prefix in message, "both nodes say so"
+    assert state == "FAILED" and "another user could replace %s/bin on node" % prefix in message, "both nodes say so"
     for node in NODES:
         subprocess.check_call(login.cluster.on_node(node, ["rm", "-r", prefix]))
-    assert "somebody else could replace" in told(login, login.submit(job))[2], "they could make it"
+    assert "another user could replace" in told(login, login.submit(job))[2], "they could make it"
     for node in NODES:
         subprocess.check_call(login.cluster.on_node(node, ["mkdir", "-p", prefix + "/bin"]))
         subprocess.check_call(login.cluster.on_node(node, ["ln", "-s", sys.executable, prefix + "/bin/python"]))
     assert told(login, login.submit(job))[0] == "SUCCEEDED"
     subprocess.check_call(login.cluster.on_node("node2", ["chown", str(ATTACKER), prefix]))
     reason, message = told(login, login.submit(job))[1:]
-    assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+    assert reason == "ENVIRONMENT" and "another user could replace %s/bin on node2" % prefix in message
     assert not os.path.exists(mark)
 
 
@@ -170,7 +170,7 @@ def test_what_lines_of_setup_put_in_force(login: Login, scratch: str, mark: str,
         assert "node2: task 1: Exited with exit code 74" in Path(path + ".out").read_text()
     else:
         reason, message = told(login, login.submit(job))[1:]
-        assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+        assert reason == "ENVIRONMENT" and "another user could replace %s/bin on node2" % prefix in message
     assert not os.path.exists(mark)
 
 
@@ -191,7 +191,7 @@ def test_inside_an_allocation(login: Login, scratch: str, mark: str, where: str,
         salloc += ["srun", "--overlap", "-N1", "-n1"]
     ended = subprocess.run([*salloc, *words], env=login.environ, cwd=login.project, capture_output=True, text=True)
     assert ended.returncode and not os.path.exists(mark), ended
-    assert "somebody else could replace %s/bin on node2" % prefix in login.status()["message"]
+    assert "another user could replace %s/bin on node2" % prefix in login.status()["message"]
 
 
 @pytest.mark.exhaustive
@@ -200,7 +200,7 @@ def test_what_the_first_node_of_a_script_of_ones_own_lacks(login: Login, scratch
     subprocess.check_call(login.cluster.on_node("node1", ["chmod", "755", scratch]))
     login.write("own.sbatch", "#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=1\nsrun python -c 1\n")
     reason, message = told(login, login.submit("own.sbatch", "--set", "environment=" + prefix))[1:]
-    assert reason == "ENVIRONMENT" and "somebody else could replace %s/bin on node2" % prefix in message
+    assert reason == "ENVIRONMENT" and "another user could replace %s/bin on node2" % prefix in message
     assert not os.path.exists(mark)
 
 
@@ -217,7 +217,7 @@ def base(login: Login, scratch: str, mark: str) -> str:
 
 def refused(login: Login, run: str, mark: str) -> bool:
     state, _, message = told(login, run)
-    return state == "FAILED" and "somebody else could replace" in message and not os.path.exists(mark)
+    return state == "FAILED" and "another user could replace" in message and not os.path.exists(mark)
 
 
 @pytest.mark.exhaustive(unless=["shared"])
@@ -239,7 +239,7 @@ def test_an_interpreter_behind_a_link(login: Login, base: str, mark: str) -> Non
     os.symlink(os.path.join(base, "python"), os.path.join(prefix, "bin", "python"))
     assert refused(login, login.submit(login.job("python -c 1", "2x1", environment=prefix)), mark)
     checked = login("env", "check", prefix, "-w", "2")
-    assert checked.code and "somebody else could replace" in checked.out + checked.err, checked
+    assert checked.code and "another user could replace" in checked.out + checked.err, checked
     assert not os.path.exists(mark)
 
 
@@ -311,11 +311,11 @@ def test_no_secret_is_named_where_an_environment_is_checked(login: Login, value:
     job = login.job("true", "1x1", secrets=["HUB_LOGIN"], environment=environment)
     checked = login("env", "check", job, "-w", "1")
     assert secret not in checked.out + checked.err, checked
-    assert "somebody else could replace /tmp/theirs/lib" in checked.err, checked
+    assert "another user could replace /tmp/theirs/lib" in checked.err, checked
     environment = {"path": ["/opt/$HUB_LOGIN/bin"]}
     job = login.job("true", "1x1", secrets=["HUB_LOGIN"], environment=environment)
     checked = login("env", "check", job, "-w", "1")
-    assert checked.code == 2 and "names a secret" in checked.err and secret not in checked.err, checked
+    assert checked.code == 2 and "contains a secret" in checked.err and secret not in checked.err, checked
 
 
 @pytest.mark.exhaustive
@@ -326,7 +326,7 @@ def test_what_one_element_of_an_array_names(login: Login, base: str, mark: str) 
     login("wait", array, "--timeout", "60", timeout=90)
     for element in (0, 1):
         status = login.status("%s_%d" % (array, element))
-        assert status["state"] == "FAILED" and "somebody else could replace" in status["message"], status
+        assert status["state"] == "FAILED" and "another user could replace" in status["message"], status
     assert not os.path.exists(mark)
 
 

@@ -77,7 +77,7 @@ def test_a_node_that_cannot_be_reached_once_the_job_has_begun(login: Login) -> N
     login.cluster.cut_network(SECOND)
     open(go, "w").close()
     why = (
-        "srun could not start anything on node2: Communication connection failure (to do without: slurm.exclude: node2)"
+        "srun could not start anything on node2: Communication connection failure (to exclude it: slurm.exclude: node2)"
     )
     wait_for(lambda: login.status(run)["message"].startswith(why + ". Slurm: it is ending"), PATIENCE)
     login("wait", run)

@@ -110,7 +110,7 @@ def test_a_script_submitted_by_hand(login: Login) -> None:
         (run,) = (run for run in login.runs() if run.endswith("-" + job))
         assert login.status(run)["state"] == ("FAILED", "SUCCEEDED")[number]
         if not number:
-            assert "the run's secrets are gone" in login("status", run).out
+            assert "the run's secrets were removed" in login("status", run).out
 
 
 def test_inside_an_allocation(login: Login) -> None:

@@ -174,7 +174,7 @@ def test_a_node_that_dies_does_not_keep_us(login: Login) -> None:
     wait_for(lambda: sleeping(login, "node1", "4732") and sleeping(login, "node2", "4732"))
     login.cluster.power_off("node2")
     _, err = process.communicate(timeout=60)
-    assert process.returncode > 0 and "lost before its end: node 1 (node2)" in err.decode(), err
+    assert process.returncode > 0 and "lost before it ended: node 1 (node2)" in err.decode(), err
 
 
 # shell

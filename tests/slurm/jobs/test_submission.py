@@ -108,7 +108,7 @@ def test_a_dependency_that_can_not_be_met_is_said(login: Login) -> None:
     assert login.ended(first)["exit_code"] == 5
     wait_for(lambda: "will not start by itself" in login.status(second)["message"])
     status = login.status(second)
-    assert status["state"] == "QUEUED" and "whose end was not the one asked for" in status["message"]
+    assert status["state"] == "QUEUED" and "that did not end as required" in status["message"]
     login.ok("cancel", second)
     assert login.ended(second)["state"] == "CANCELLED"
 

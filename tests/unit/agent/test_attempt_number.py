@@ -126,7 +126,7 @@ def test_what_others_may_have_prepared_is_not_begun(paths: RunPaths, name: str, 
     os.chmod(paths.root, 0o750)
     require_own_attempt(paths)
     os.chmod(os.path.join(paths.root, name), mode)
-    with pytest.raises(UsageError, match="others may write to it"):
+    with pytest.raises(UsageError, match="other users may write to it"):
         require_own_attempt(paths)
     os.chmod(paths.root, 0o777)  # a mount that shows everything so
     require_own_attempt(paths)

@@ -40,7 +40,7 @@ PEER = Verdict(FAILURE, failure("Connection closed by peer", time=0.5))
 CANCELLED = Verdict(CANCEL, None)
 TIMED_OUT = Verdict(TIMEOUT, failure("limit", time=5.0))
 HUNG = Verdict(HANG, failure("hung", time=5.0))
-LOST = Verdict(NODE_LOST, failure("its agent is gone", time=1.5))
+LOST = Verdict(NODE_LOST, failure("its agent has ended", time=1.5))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_weigh(known, heard, counts):
 
 
 def test_of_several_failures_the_order_of_arrival_does_not_matter():
-    head = Verdict(HEAD_LOST, failure("the head's agent is gone", time=3.0))
+    head = Verdict(HEAD_LOST, failure("the head's agent has ended", time=3.0))
     for order in itertools.permutations([EARLY, LATE, PEER, LOST, head]):
         found = None
         for heard in order:

@@ -99,7 +99,7 @@ def test_a_run_that_went_on_is_not_stuck(run: RunPaths, capsys: pytest.CaptureFi
     assert "stuck since" not in text and SENTENCE not in text and "notice" not in text
     assert json.loads(output(capsys, run, "status", "-o", "json"))["hang"] is None
     told = output(capsys, run, "events")
-    assert told.count(SENTENCE) == 1 and told.count("the run goes on") == 1
+    assert told.count(SENTENCE) == 1 and told.count("the run continues") == 1
     assert output(capsys, run, "why") == "run %s RUNNING: it has not ended\n" % run.run_id
 
 

@@ -166,7 +166,7 @@ def test_clocks_put_in_order_what_happened_on_two_nodes() -> None:
     unsure = explain(evidence(ends, 0, offsets={1: ClockOffset(0.4, 0.3)}))
     assert unsure is not None
     first, then = "which of nodes 0 and 1 was first is uncertain", "and their clocks agree to 300.0 ms"
-    assert unsure.notes == ("%s: 100.0 ms lie between them, %s" % (first, then),)
+    assert unsure.notes == ("%s: 100.0 ms are between them, %s" % (first, then),)
 
 
 TIMEOUT = "slurmstepd: error: *** JOB 17 ON n1 CANCELLED AT 2026-11-29T01:00:00 DUE TO TIME LIMIT ***"

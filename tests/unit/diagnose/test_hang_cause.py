@@ -123,7 +123,7 @@ def test_the_watch_ended_it() -> None:
 
 
 def test_ranks_that_wait_for_one_that_has_ended_keep_their_cause() -> None:
-    message = "rank 3 ended with code 0, and ranks 0-2 went on waiting: no output, CPU time or I/O for 300 s"
+    message = "rank 3 ended with code 0, and ranks 0-2 still waited: no output, CPU time or I/O for 300 s"
     found = told(evidence([*map(stopped, range(3)), RankEnd(3, 1, 0, 50.0)], reason=Reason.HANG, message=message))
     assert (found.cause.id, found.cause.sentence) == ("early-exit", message)
     assert found.chain[0].role == "confirmation" and found.chain[0].text == SENTENCE

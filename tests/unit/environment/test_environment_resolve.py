@@ -148,7 +148,7 @@ def test_variables_with_secrets_are_no_lines_of_setup() -> None:
     assert made.setup == ("export PATH=/home/anna/bin:/py:$PATH", "export D='100 /home/anna'", "true")
     assert made.activated == {name: found.variables[name] for name in found.closed} and made.secrets == found.closed
     for directories in ({"path": ("/opt/$LOGIN",)}, {"ld_library_path": ("$A/lib",)}, {"path": ("${HUB_TOKEN}/bin",)}):
-        with pytest.raises(UsageError, match="names a secret"):
+        with pytest.raises(UsageError, match="contains a secret"):
             activation(spec._replace(**directories), None, environ, secrets=["LOGIN"])
 
 
@@ -236,14 +236,16 @@ def test_variables_alone_leave_the_python_as_it_is() -> None:
 def test_nodes_that_call_it_otherwise_cannot_use_it() -> None:
     environment = Environment(EnvironmentSpec(), ExistingEnvironment("/head/share/envs/e", "conda"))
     assert unusable_reason(environment, ComputeFacts()) is None
-    assert "holds its own path" in (unusable_reason(environment, ComputeFacts(mapped=(("/head/share", "/app"),))) or "")
+    assert "contains its own path" in (
+        unusable_reason(environment, ComputeFacts(mapped=(("/head/share", "/app"),))) or ""
+    )
     assert unusable_reason(environment, ComputeFacts(mapped=(("/head/share", "/head/share"),))) is None
     assert unusable_reason(Environment(EnvironmentSpec()), ComputeFacts(mapped=(("/a", "/b"),))) is None
 
 
 def test_nodes_do_not_see_this_machines_tmp() -> None:
     environment = Environment(EnvironmentSpec(), ExistingEnvironment("/tmp/e", "venv"))
-    assert "of this machine alone" in (unusable_reason(environment, ComputeFacts()) or "")
+    assert "local to this machine" in (unusable_reason(environment, ComputeFacts()) or "")
     assert unusable_reason(environment, ComputeFacts(shared_host=True)) is None
     packed = environment._replace(spec=EnvironmentSpec(distribute="local"))
     assert unusable_reason(packed, ComputeFacts()) is None

@@ -52,8 +52,8 @@ def test_declarations_become_types_and_defaults_values() -> None:
 def test_each_input_without_a_value_is_a_problem_that_names_the_option() -> None:
     found = list(input_problems(component(TYPED)))
     assert found == [
-        ("inputs.n", "has no value", "say --set inputs.n=INTEGER"),
-        ("inputs.data", "has no value", "say --set inputs.data=PATH"),
+        ("inputs.n", "has no value", "use --set inputs.n=INTEGER"),
+        ("inputs.data", "has no value", "use --set inputs.data=PATH"),
     ]
 
 
@@ -100,7 +100,7 @@ def test_what_is_dumped_is_read_back_and_held_to_the_types() -> None:
 )
 def test_a_component_without_a_schema_is_known_by_its_keys_and_a_warning_says_so(key: str, text: str) -> None:
     loaded = parse_job(text, "c.yml")
-    assert "%s: only a component has that" % key in loaded.warnings[0]
+    assert "%s: only a component needs this key" % key in loaded.warnings[0]
 
 
 def test_a_schema_of_a_job_makes_a_job() -> None:

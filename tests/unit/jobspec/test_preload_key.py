@@ -38,8 +38,8 @@ WRONG = {
         "expected auto, off or a list of modules, found a mapping",
         "such as [torch, torchvision]",
     ),
-    "[auto, torch]": ("preload[0]", "auto stands by itself", "preload: auto, or a list of modules"),
-    "[torch, off]": ("preload[1]", "off stands by itself", "preload: off, or a list of modules"),
+    "[auto, torch]": ("preload[0]", "auto cannot be in a list", "preload: auto, or a list of modules"),
+    "[torch, off]": ("preload[1]", "off cannot be in a list", "preload: off, or a list of modules"),
     "[torch, scikit-learn]": ("preload[1]", NAME + "'scikit-learn' (text)", "as an import names it, such as torch.nn"),
     '["torch,timm"]': ("preload[0]", NAME + "'torch,timm' (text)", "as an import names it, such as torch.nn"),
     "[torch.]": ("preload[0]", NAME + "'torch.' (text)", "as an import names it, such as torch.nn"),
@@ -133,7 +133,7 @@ def test_without_a_word_it_is_auto(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "key", "what"),
     [('"torch"', "preload", "expected auto, off"), ("true", "preload", "expected auto, off"),
-     ('["a b"]', "preload[0]", NAME), ('["auto", "torch"]', "preload[0]", "auto stands by itself")],
+     ('["a b"]', "preload[0]", NAME), ('["auto", "torch"]', "preload[0]", "auto cannot be in a list")],
 )  # fmt: skip
 def test_a_configuration_says_something_wrong(tmp_path: Path, table: str, value: str, key: str, what: str) -> None:
     with pytest.raises(ConfigError) as caught:

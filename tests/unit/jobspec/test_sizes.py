@@ -31,6 +31,6 @@ def test_a_download_of_an_environment() -> None:
     text = "command: x\nenvironment:\n  fetch:\n  - url: https://h/x.tar\n    sha256: %s\n    max_size: %s\n"
     environment = parse_job(text % ("0" * 64, "2 GB"), "job.yml").job.environment
     assert isinstance(environment, dict) and environment["fetch"][0]["max_size"] == "2 GB"
-    with pytest.raises(JobError, match=r"environment.fetch\[0\].max_size: is no size") as refused:
+    with pytest.raises(JobError, match=r"environment.fetch\[0\].max_size: is not a size") as refused:
         parse_job(text % ("0" * 64, "much"), "job.yml")
     assert "500 MB" in str(refused.value)

@@ -79,7 +79,7 @@ def test_the_others_last_words_are_folded(paths):
         "ranks 6,7: no output",
         'rank 4: "training"',
     ]
-    assert summarize_others(paths, range(8), exclude=[3], limit=1)[1:] == ["3 more ranks said something else"]
+    assert summarize_others(paths, range(8), exclude=[3], limit=1)[1:] == ["3 more ranks have other output"]
 
 
 @pytest.mark.parametrize(("sizes", "last"), [((0, 8), ["two"]), ((8, 0), [])], ids=["grows", "is emptied"])

@@ -138,7 +138,7 @@ def test_a_search_ends_as_its_first_failing_trial_where_none_was_measured() -> N
     failed = [ended("FAILED", 7, 0.5, 9.0, "EXIT_CODE"), ended("FAILED", 1, 3.0, 4.0, "LEFT_OUT"), ended("LOST", 1)]
     assert array_status(search, failed)[:3] == ("FAILED", "EXIT_CODE", 7)
     assert array_status(search, [failed[0], ended("SUCCEEDED"), failed[2]])[:3] == ("SUCCEEDED", None, 0)
-    with pytest.raises(ValueError, match="does not say what is searched"):
+    with pytest.raises(ValueError, match="kind of search is unknown"):
         Array.from_value(json.loads(ARRAY._replace(search={"metric": 3}).to_json()))
     assert Array.from_value(json.loads(search.to_json())) == search and "search" not in json.loads(ARRAY.to_json())
 

@@ -70,7 +70,7 @@ srun: error: node1: task 0: Killed
 """
 WHICH = (
     "srun could not start anything on node2,node4: Communication connection failure"
-    " (to do without: slurm.exclude: node2,node4)"
+    " (to exclude it: slurm.exclude: node2,node4)"
 )
 
 

@@ -32,7 +32,7 @@ def exited(code: int, who: str = "node2: task 1") -> str:
 @pytest.mark.parametrize("why", ["Communication connection failure", "Socket timed out on send/recv operation"])
 def test_nodes_that_srun_cannot_reach_are_named_not_those_whose_step_it_ends_then(why: str) -> None:
     lines = ["srun: error: Task launch for StepId=7.0 failed on node %s: %s" % (node, why) for node in ("n2", "n4")]
-    what = "srun could not start anything on n2,n4: %s (to do without: slurm.exclude: n2,n4)" % why
+    what = "srun could not start anything on n2,n4: %s (to exclude it: slurm.exclude: n2,n4)" % why
     assert of(*lines, "srun: error: Application launch failed: %s" % why) == StartFailure(Reason.NODE_FAILURE, what)
 
 

@@ -511,7 +511,7 @@ def test_a_manifest_tells_what_a_tree_holds(place):
 def test_a_link_of_anothers_is_not_followed(tmp_path):
     """Found by review: it led to any file of the user's, and its content was copied to where a group may read it."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
     (tmp_path / "code").mkdir()
     (tmp_path / "private").write_text("precious")
     for name, owner in (("theirs", 61002), ("ours", 0)):
@@ -526,7 +526,7 @@ def test_a_link_of_anothers_is_not_followed(tmp_path):
 def test_links_of_anothers_that_lead_out_together_once_they_are_the_runs_own(tmp_path, place):
     """Found by review: each was looked at at a moment when it was harmless, and the next run believed both."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
     place.write("sub/key", "harmless")
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("precious")
@@ -553,7 +553,7 @@ def test_links_of_anothers_that_lead_out_together_once_they_are_the_runs_own(tmp
 def test_whose_links_within_the_code_are_followed(place):
     """Found by review: none of them was asked whose it is, and all became the run's own, which this user's are."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
     place.write("data/file", "content")
     place.write("outputs/file", "content")
     for name, target, owner in (
@@ -607,7 +607,7 @@ def test_a_file_replaced_by_a_link_once_it_was_listed(dropped, tmp_path):
     replace_by_link(os.path.join(dropped.code, "incoming", "sub"), tmp_path / "private")
     paths = create_run(dropped.home)
     taken = materialize(listing, paths, dropped.objects)
-    assert len([each for each in taken.warnings if "it vanished meanwhile" in each]) == 2
+    assert len([each for each in taken.warnings if "it vanished during the scan" in each]) == 2
     assert [each for each in tree(paths.code).values() if each is not None] == []
 
 
@@ -648,7 +648,7 @@ def test_a_link_that_is_gone_once_it_was_listed(place, monkeypatch, then):
 
 def test_where_a_link_of_anothers_leads_is_told_while_it_is_exchanged(place, monkeypatch):
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
 
     def exchanged(path):
         if path.endswith("nowhere"):
@@ -665,7 +665,7 @@ def test_where_a_link_of_anothers_leads_is_told_while_it_is_exchanged(place, mon
 def test_a_link_that_leads_to_a_link_of_anothers(tmp_path):
     """Found by review: whose the first link is was looked at, and no further."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
     (tmp_path / "code").mkdir()
     (tmp_path / "private").write_text("precious")
     os.symlink(tmp_path / "private", tmp_path / "theirs")

@@ -59,12 +59,12 @@ def test_what_was_interrupted_is_built_again(entry: str, build: Builder) -> None
     assert obtain(entry, build) and is_complete(entry)
 
 
-@pytest.mark.parametrize("damage", ["a file is gone", "its Python is gone", "the marker is garbage"])
+@pytest.mark.parametrize("damage", ["a file is gone", "its Python no longer exists", "the marker is garbage"])
 def test_what_is_torn_is_built_again(entry: str, build: Builder, damage: str) -> None:
     obtain(entry, build)
     if damage == "a file is gone":
         os.unlink(os.path.join(entry, "two"))
-    elif damage == "its Python is gone":
+    elif damage == "its Python no longer exists":
         os.unlink(os.path.join(entry, "bin", "python"))
         os.symlink("/no/such/python", os.path.join(entry, "bin", "python"))
     else:

@@ -114,7 +114,7 @@ _TEXTS = (
     ),
     (
         r"reservation \S+ (was deleted|is invalid)",
-        WaitReason("for a reservation that has ended", _CHANGE, stuck=True),
+        WaitReason("for a reservation that no longer exists", _CHANGE, stuck=True),
     ),
     (
         r"not (in group )?permitted to use this partition",

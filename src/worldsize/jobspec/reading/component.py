@@ -138,7 +138,7 @@ def _read_declaration(
         if name in read:
             number = _number(read[name])
             if number is None:
-                report.add(keys[name], join(path, name), f"is not a number:  {keys[name].text:.40}")
+                report.add(keys[name], join(path, name), f"is not a number: {keys[name].text:.40}")
                 return None
             entries[name] = keys[name]._replace(value=number, text=repr(number))
     if read.get("mode") in INPUT_MODES:

@@ -102,7 +102,7 @@ def _check_fetched(name: str, value: Input, origins: KeyOrigins) -> Iterator[Che
     if value.max_size is None:
         return
     if bytes_of(value.max_size) is None:
-        yield CheckResult("error", f"is not a size:  {value.max_size:.40}", at, EXAMPLE)
+        yield CheckResult("error", f"is not a size: {value.max_size:.40}", at, EXAMPLE)
     elif not is_remote(value.path or ""):
         yield CheckResult(
             "notice", "is for downloads, and the input is read in place", at, "leave it out", id="input-mode"

@@ -69,7 +69,7 @@ def run_prune(options: argparse.Namespace) -> int:
     from worldsize.wings.prune.removal import prune
 
     if options.older_than is None and options.keep is None and not options.state:
-        raise UsageError("no run is nameds may go", "prune", "--older-than 30d, --keep 100 or --state FAILED")
+        raise UsageError("no option selects runs", "prune", "--older-than 30d, --keep 100 or --state FAILED")
     kept = _KeptRuns()
     gone = prune(
         load_current_config().home,

@@ -156,7 +156,7 @@ def _parse_blob(sibling: dict[str, Any]) -> Blob:
 
 def _parse_checksum(name: object) -> str:
     if not isinstance(name, str) or not _CHECKSUM.fullmatch(name):
-        raise ValueError(f"is not a checksum:  {name!r:.80}")
+        raise ValueError(f"is not a checksum: {name!r:.80}")
     return name
 
 

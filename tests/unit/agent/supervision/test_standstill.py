@@ -124,7 +124,7 @@ def test_a_run_hangs_once_every_node_that_is_left_has_stood_still_for_long_enoug
     failure = hang_failure(plan(5), stuck)
     assert failure is not None and (failure.reason, failure.code, failure.rank) == ("HANG", 124, None)
     assert failure.message == (
-        "ranks 2-3,5 ended with code 0, and ranks 0-1,4 went on waiting: "
+        "ranks 2-3,5 ended with code 0, and ranks 0-1,4 still waited: "
         "no output, CPU time or I/O for 6 s (hang_timeout: 5)"
     )
     assert hang_failure(plan(6), stuck) is None
@@ -133,11 +133,11 @@ def test_a_run_hangs_once_every_node_that_is_left_has_stood_still_for_long_enoug
 @pytest.mark.parametrize(
     ("nodes", "ranks", "waiting", "words"),
     [
-        (1, 2, [[1]], "rank 0 ended with code 0, and rank 1 went on waiting"),
-        (1, 4, [[0, 2]], "ranks 1,3 ended with code 0, and ranks 0,2 went on waiting"),
-        (2, 1, [[], [1]], "rank 0 ended with code 0, and rank 1 went on waiting"),
-        (2, 1, [[0]], "rank 1 ended with code 0, and rank 0 went on waiting"),
-        (3, 2, [[0, 1], [5]], "ranks 2-4 ended with code 0, and ranks 0-1,5 went on waiting"),
+        (1, 2, [[1]], "rank 0 ended with code 0, and rank 1 still waited"),
+        (1, 4, [[0, 2]], "ranks 1,3 ended with code 0, and ranks 0,2 still waited"),
+        (2, 1, [[], [1]], "rank 0 ended with code 0, and rank 1 still waited"),
+        (2, 1, [[0]], "rank 1 ended with code 0, and rank 0 still waited"),
+        (3, 2, [[0, 1], [5]], "ranks 2-4 ended with code 0, and ranks 0-1,5 still waited"),
     ],
 )
 def test_who_waits_and_who_has_ended_are_named(nodes: int, ranks: int, waiting: list[list[int]], words: str) -> None:

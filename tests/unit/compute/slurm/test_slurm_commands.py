@@ -108,7 +108,7 @@ def test_ctrl_c_does_not_reach_it(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_slurm_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no login node of a Slurm cluster"):
+    with pytest.raises(ConfigError, match="not a login node of a Slurm cluster"):
         run_slurm(["sbatch"], environ={"PATH": str(tmp_path)})
     (tmp_path / "sbatch").write_text("")
     with pytest.raises(ConfigError, match="not executable"):

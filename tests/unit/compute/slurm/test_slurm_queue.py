@@ -198,7 +198,7 @@ def test_a_machine_without_slurm_answers_nothing() -> None:
 
     rows = query_jobs(["1"], lambda argv: run_slurm(argv, environ={"PATH": "/nowhere"}))
     assert rows["1"].seen == UNANSWERED
-    assert "no login node" in rows["1"].trouble
+    assert "not a login node" in rows["1"].trouble
 
 
 def test_an_answer_that_was_cut_is_none(one: FakeSlurm) -> None:

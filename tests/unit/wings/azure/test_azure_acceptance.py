@@ -104,7 +104,7 @@ LENIENT = {
     "a list is the native steps of an environment": lambda key, value: (
         key == "environment.build" and isinstance(value, list)
     ),
-    "a file that is not there is a problem of the run, told with all others": lambda key, value: (
+    "a file that is down is a problem of the run, told with all others": lambda key, value: (
         key in ("code", "environment.conda_file") and isinstance(value, str) and value != ""
     ),
 }

@@ -103,7 +103,7 @@ def test_nothing_of_this_machine_is_in_a_plan(cli: InProcess) -> None:
     [
         ("modules: [gcc]", "images have no modules"),
         ("stage: {pip: [x]}", "nodes of Azure ML reach the network"),
-        ("outputs: {model: {path: /data/model}}", "/data/model is a directory of this machine"),
+        ("outputs: {model: {path: /data/model}}", "/data/model is a directory on this machine"),
         ("inputs: {worldsize_run: 1}", "is the name of one of worldsize's own inputs"),
         ("inputs: {data: {type: uri_folder, path: nowhere}}", "no such file or directory"),
         ("environment: /opt/mine", "environment"),
@@ -176,7 +176,7 @@ def test_what_an_export_leaves_out_is_said(cli: InProcess) -> None:
         "job.yml", "command: 'true'\nhang_timeout: 5\nenvironment_variables: {A: '${{inputs.x}}'}\ninputs: {x: 1}\n"
     )
     said = cli("run", "job.yml", "--dry-run")
-    assert said.code == 0 and "hang_timeout: is left out: Azure does not look for idle ranks" in said.err
+    assert said.code == 0 and "hang_timeout: is left out: Azure does not detect idle ranks" in said.err
     assert "environment_variables.A: is sent as it is" in said.err and said.err.count("notice") == 2
 
 
@@ -184,7 +184,10 @@ def test_what_an_export_leaves_out_is_said(cli: InProcess) -> None:
     ("job", "words"),
     [
         ("additional_includes: [lib]", "a job of Azure has one directory of code"),
-        ("distribution: {type: tensorflow, chief: true}", "distribution.chief: Azure starts workers and parameter"),
+        (
+            "distribution: {type: tensorflow, chief: true}",
+            "distribution.chief: Azure starts only workers and parameter",
+        ),
         ("environment: {pip: [./mine]}", "names a path on this machine"),
         ("modules: [gcc]", "images have no modules"),
     ],
@@ -224,6 +227,6 @@ def test_a_run_of_somebody_elses_gets_no_token(tmp_path: Path, monkeypatch: pyte
 def test_it_opens_without_asking_anybody() -> None:
     config = Config(computes={"cloud": ComputeSettings("cloud", "azureml", options=OPTIONS)})
     assert isinstance(open_compute(config, "cloud", {}), AzureCompute)
-    with pytest.raises(ConfigError, match="does not say `workspace_name`"):
+    with pytest.raises(ConfigError, match="has no `workspace_name`"):
         few = {key: value for key, value in OPTIONS.items() if key != "workspace_name"}
         open_compute(Config(computes={"c": ComputeSettings("c", "azureml", options=few)}), "c", {}).cancel([])

@@ -102,7 +102,7 @@ def test_every_key_that_is_given_has_a_row(cli: Cli) -> None:
         "tags",
         "slurm",
     ]
-    assert "this very text" in rows["inputs.text"][1]
+    assert "the literal text" in rows["inputs.text"][1]
 
 
 def test_what_is_impossible_is_told_at_once_with_the_fix(cli: Cli) -> None:
@@ -124,7 +124,7 @@ def test_what_is_impossible_is_told_at_once_with_the_fix(cli: Cli) -> None:
 def test_the_lines_that_it_names_are_all_that_is_missing(cli: Cli) -> None:
     """What the problems say to add, added to the configuration as it stands there, makes the job run."""
     data = json.loads(cli("run", "job.yml", "--dry-run", "-o", "json").out)
-    fixes = [row["fix"].partition("say where it is: ")[2] for row in data["keys"] if row["fix"]]
+    fixes = [row["fix"].partition("map it: ")[2] for row in data["keys"] if row["fix"]]
     lines = [fix.partition(" in [azure.data]")[0].replace("/a/", cli.project + "/") for fix in fixes]
     Path(cli.project, "path").mkdir()
     Path(cli.project, "directory", "a").mkdir(parents=True)

@@ -54,7 +54,7 @@ def test_a_link_of_anothers_is_not_entered(
 ) -> None:
     """Found by review: exchanged between two looks, it had a link made in any directory of the user's."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a link of somebody else's")
+        pytest.skip("only root can make another user's link")
     theirs = project / "data" / "theirs"
     (tmp_path / "attacker").mkdir()
     (tmp_path / "attacker" / "config").write_text("[core]")

@@ -291,7 +291,7 @@ def test_a_no_break_space_in_an_option_is_named() -> None:
         ("--ntasks=900000 --ntasks-per-node=1", r"900000 nodes are more than the limit of %d" % MAX_NODES),
         ("--gpus-per-task=%d" % 10**9, r"--gpus-per-task=1000000000 is more than \d+ GPUs on a node"),
         ("-w n[1-999999999]", r"--nodelist=n\[1-999999999\] is not a list of nodes"),
-        ("--array=0-%d" % 10**9, r"--array=0-1000000000 is no list of at most 100000 indices"),
+        ("--array=0-%d" % 10**9, r"--array=0-1000000000 is not a list of at most 100000 indices"),
     ],
 )
 def test_what_is_too_much_is_named_with_its_line_and_the_bound(line: str, says: str) -> None:

@@ -99,7 +99,10 @@ NOTHING = [
         "1x1, which the others are compared with, is oversubscribed",
     ),
     ([measured("1x1", 100), measured("1x2", 200, oversubscribed="x")], "every world but 1x1 is oversubscribed"),
-    ([measured("1x1", 100, 0.2), measured("1x2", 105, 0.2)], "the rates of 1x1 and 1x2 differ less than they vary"),
+    (
+        [measured("1x1", 100, 0.2), measured("1x2", 105, 0.2)],
+        "the rates of 1x1 and 1x2 differ by less than their spread",
+    ),
 ]
 
 

@@ -75,9 +75,9 @@ def test_what_a_framework_does_not_tell_is_not_known(tmp_path):
         ({"block_steps": [1] * 2000}, "block_steps"),
         ({"communication": 1.5}, "communication is 1.5"),
         ({"gpus": -1}, "gpus is -1"),
-        ({"device": "\x1b[2J"}, "is no text"),
-        ({"software": {"framework": "x" * 300}}, "is no text"),
-        ({"software": []}, "is no measurement"),
+        ({"device": "\x1b[2J"}, "is not text"),
+        ({"software": {"framework": "x" * 300}}, "is not text"),
+        ({"software": []}, "is not a measurement"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(tmp_path, changed, why):

@@ -101,7 +101,7 @@ def test_a_node_that_gets_much_less_time_than_busy_others_is_a_warning():
     computes = {rank: compute(waited=0.74 if rank != 2 else 0.95) for rank in range(4)}
     row = only_row(cluster_of(4, computes))
     assert (row.node, row.verdict) == ("node2", WARNING)
-    assert "gets 19% of what other nodes get" in row.value
+    assert "gets 19% of the other nodes' CPU time" in row.value
 
 
 def test_clocks_and_counters_that_differ_on_a_busy_machine_make_nobody_slow():

@@ -79,7 +79,7 @@ def test_slight_differences_and_undivided_batches_are_said() -> None:
     near = tuple(record([2.02, 1.0], [4, 4]) for _ in range(2))
     verdict = judge(Trials(WHOLE, (WHOLE,), near))
     assert [(each.is_error, each.place) for each in verdict.findings] == [(False, LINE)]
-    assert "samples weigh differently" in verdict.findings[0].text and verdict.summary.startswith("weights are alike")
+    assert "samples weigh differently" in verdict.findings[0].text and verdict.summary.startswith("weights are equal")
     odd = record([2.0, 1.0], [5, 5])
     verdict = judge(Trials(odd, (odd,), (odd, odd)))
     assert verdict.findings == (
@@ -106,7 +106,7 @@ def test_an_original_without_a_step_cannot_be_checked(end: str, said: str) -> No
 def test_a_wait_is_what_happened_and_not_the_error_that_follows_from_it() -> None:
     failed = (Record(ERROR, "Connection closed by peer", LINE), Record(TIMEOUT, "", Place("train.py", 9)))
     (finding,) = judge(Trials(WHOLE, (WHOLE,), failed)).findings
-    assert finding.text == "on 2 ranks it does not come to 2 steps in time" and finding.place == Place("train.py", 9)
+    assert finding.text == "on 2 ranks it does not reach 2 steps in time" and finding.place == Place("train.py", 9)
     killed = (Record(ERROR, "", None), Record(ERROR, "NameError: x", LINE))
     (finding,) = judge(Trials(WHOLE, (WHOLE,), killed)).findings
     assert finding == Finding(True, "on 2 ranks it does not run: NameError: x", CONVERTED, LINE)

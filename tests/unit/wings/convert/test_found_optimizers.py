@@ -1,4 +1,4 @@
-"""Which calls make optimizers, and of which models; weights that are changed by hand."""
+"""Which calls make optimizers, and of which models; weights that are changed directly."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_a_base_class_is_no_optimizer_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("step", "text"),
     [
-        ("for p in model.parameters(): p.data -= 0.1 * p.grad", "changed by hand"),
-        ("for p in model.parameters(): p.data.add_(p.grad, alpha=-1)", "changed by hand"),
-        ("model.weight = model.weight - model.weight.grad", "changed by hand"),
+        ("for p in model.parameters(): p.data -= 0.1 * p.grad", "changed directly"),
+        ("for p in model.parameters(): p.data.add_(p.grad, alpha=-1)", "changed directly"),
+        ("model.weight = model.weight - model.weight.grad", "changed directly"),
         ("g = torch.autograd.grad(loss, model.parameters())", "gradients by torch.autograd.grad"),
     ],
 )

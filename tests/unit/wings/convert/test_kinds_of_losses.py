@@ -33,17 +33,17 @@ SUMS = (
 MIXED = {
     "torch.sqrt(F.mse_loss(out, y))": "sqrt() of a mean",
     "F.mse_loss(out, y).sqrt()": "sqrt() of a mean",
-    "(out * y).sum() / y.sum()": "a sum of the batch, put together",
+    "(out * y).sum() / y.sum()": "a sum of the batch, combined",
     "F.cross_entropy(out, y, ignore_index=0)": "a mean over the targets that count",
     "F.cross_entropy(out, y, weight=w)": "a mean over weights of each class",
-    "(out - out.mean(0)).pow(2).mean()": "values and a mean of the batch, put together",
+    "(out - out.mean(0)).pow(2).mean()": "values and a mean of the batch, combined",
     "out.std(0).mean()": "it is computed across the samples of a batch",
     "F.mse_loss(out.mean(0), w)": "it is computed across the samples of a batch",
     "F.cross_entropy(out @ out.T, y)": "each sample is compared with the others",
     "F.cross_entropy(out[:4], y[:4])": "some rows of the batch are taken",
     "F.cross_entropy(out[y > 0], y[y > 0])": "some rows of the batch are taken",
-    "F.mse_loss(out, y) + F.mse_loss(out, y, reduction='sum')": "a mean and a sum of the batch, put together",
-    "F.mse_loss(out, y, reduction='sum') + model.weight.norm()": "a sum and a number of the batch, put together",
+    "F.mse_loss(out, y) + F.mse_loss(out, y, reduction='sum')": "a mean and a sum of the batch, combined",
+    "F.mse_loss(out, y, reduction='sum') + model.weight.norm()": "a sum and a number of the batch, combined",
 }
 
 
@@ -67,13 +67,13 @@ def test_what_is_neither_is_said(loss: str) -> None:
 
 def test_a_loss_of_another_module_is_not_seen() -> None:
     (remark,) = remarks(training("theirs(out, y)"))
-    assert remark.line == 11 and "it is not seen here whether this loss is a mean" in remark.text
+    assert remark.line == 11 and "it is unclear whether this loss is a mean" in remark.text
 
 
 def test_a_mean_and_a_sum_with_a_backward_each_are_refused() -> None:
     source = training("F.mse_loss(out, y)", "F.mse_loss(out, y, reduction='sum').backward()")
     (error,) = errors(source)
-    assert error.line == 13 and "make both means" in error.text
+    assert error.line == 13 and "make both of them means" in error.text
 
 
 def test_the_last_value_before_the_backward_counts() -> None:
@@ -98,7 +98,7 @@ def test_what_a_function_or_a_model_of_these_files_returns() -> None:
         "class Dice(nn.Module):\n    def forward(self, a, b):\n        return 1 - (a * b).sum() / (a.sum() + b.sum())\n"
     )
     (remark,) = remarks(BEGINNING + module + "dice = Dice()\n" + training("dice(out, y)"))
-    assert remark.line == 10 and "a sum of the batch, put together" in remark.text
+    assert remark.line == 10 and "a sum of the batch, combined" in remark.text
 
 
 def test_a_module_by_another_name() -> None:

@@ -36,7 +36,7 @@ def test_a_remark_stands_above_the_statement_with_its_indentation() -> None:
     lines = converted.texts["train.py"].splitlines()
     first = lines.index("        self.layers = torch.nn.Sequential(")
     assert lines[first - 3] == "        # the layers"
-    assert lines[first - 2].startswith("        # ddp: BatchNorm takes its statistics of each rank's part")
+    assert lines[first - 2].startswith("        # ddp: BatchNorm computes its statistics from each rank's part")
     assert " ".join(line.strip(" #") for line in lines[first - 2 : first]) == "ddp: " + converted.remarks[0].text
     compile(converted.texts["train.py"], "train.py", "exec")
 

@@ -96,7 +96,7 @@ def test_an_iterator_that_another_file_made() -> None:
         (
             "class S(IterableDataset):\n    pass\nfor x, y in loader:\n    %s\n",
             8,
-            "an IterableDataset cannot be shared",
+            "an IterableDataset cannot be divided",
         ),
         (
             "def run():\n    for x, y in loader:\n        %s\nmp.Process(target=run).start()\n",

@@ -31,12 +31,12 @@ AROUND = {
     "net = nn.DataParallel(model)\nstate = net.module": "net = model\nstate = net",
 }
 DOUBTS = {
-    "layer = nn.BatchNorm2d(3)": "BatchNorm takes its statistics of each rank's part",
-    "layer = nn.Dropout(0.5)": "each rank draws random numbers of its own",
-    "z = torch.randn(len(x), 3)": "each rank draws random numbers of its own",
+    "layer = nn.BatchNorm2d(3)": "BatchNorm computes its statistics from each rank's part",
+    "layer = nn.Dropout(0.5)": "each rank draws its own random numbers",
+    "z = torch.randn(len(x), 3)": "each rank draws its own random numbers",
     "p = pad_sequence(parts)": "each rank pads its part of a batch",
     "ones = torch.ones(args.batch_size, 1)": "args.batch_size is the whole batch's size",
-    "os.environ['CUDA_VISIBLE_DEVICES'] = '0'": "every rank has a GPU of its own",
+    "os.environ['CUDA_VISIBLE_DEVICES'] = '0'": "every rank has its own",
 }
 
 
@@ -109,7 +109,7 @@ def test_a_buffer_that_the_batch_updates_is_said() -> None:
         "    def forward(self, x):\n        self.centre.mul_(0.9).add_(x.mean(0), alpha=0.1)\n        return x\n"
     )
     (remark,) = remarks(model + training().replace("model = nn.Linear(4, 3)", "model = Net()"))
-    assert remark.line == 5 and remark.text.startswith("self.centre is updated by each rank's part")
+    assert remark.line == 5 and remark.text.startswith("self.centre is updated from each rank's part")
 
 
 @pytest.mark.parametrize(

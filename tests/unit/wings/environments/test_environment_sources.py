@@ -72,7 +72,7 @@ def test_files_that_name_themselves(tmp_path: Path) -> None:
     """Found by review: a traceback."""
     path = write(tmp_path / "a.yml", "file: b.yml\nname: a\n")
     write(tmp_path / "b.yml", "file: a.yml\nname: b\n")
-    with pytest.raises(UsageError, match="files name each other"):
+    with pytest.raises(UsageError, match="files include each other"):
         with_file_contents(EnvironmentSpec(file=path))
 
 

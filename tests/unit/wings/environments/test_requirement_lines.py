@@ -40,13 +40,13 @@ def test_what_a_windows_shell_has_written(tmp_path: Path, encoding: str) -> None
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"a\nb # \rc\n", "requirements.txt:2: another end of a line"),
-        (b"# \x0bc\n", "another end of a line"),
-        ("# \x85c\n".encode(), "another end of a line"),
-        ("# \u2028c\n".encode(), "another end of a line"),
+        (b"a\nb # \rc\n", "requirements.txt:2: a line end other"),
+        (b"# \x0bc\n", "a line end other"),
+        ("# \x85c\n".encode(), "a line end other"),
+        ("# \u2028c\n".encode(), "a line end other"),
         (b"a\nb\0c\n", "requirements.txt:2: a null character"),
         (b"a # why \\\nb\n", "requirements.txt:1: a comment that ends in a backslash"),
-        (b"# -*- coding: utf_7 -*-\na\n", "says that it is in utf_7"),
+        (b"# -*- coding: utf_7 -*-\na\n", "declares the encoding utf_7"),
     ],
 )
 def test_what_pip_reads_otherwise_than_uv_is_refused(tmp_path: Path, data: bytes, what: str) -> None:

@@ -107,7 +107,7 @@ def test_trees_however_they_are_named(tmp_path: Path, line: str, monkeypatch: py
 
 
 def test_an_address_that_is_no_path() -> None:
-    with pytest.raises(UsageError, match="not followed here"):
+    with pytest.raises(UsageError, match="not supported here"):
         local_directories(["pkg @ file:a/b"])
     assert local_directories(["numpy", "pkg @ https://h/x", "git+https://h/x", "-f file:///x"]) == []
 
@@ -119,7 +119,7 @@ def test_an_address_that_is_no_path() -> None:
 def test_a_path_that_cannot_be_followed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by review: uv and pip took these for source trees, and nobody had looked at them."""
     monkeypatch.setenv("PROJECT_ROOT", "/elsewhere")
-    with pytest.raises(UsageError, match=r"not followed here|for pip, and in another for uv"):
+    with pytest.raises(UsageError, match=r"not supported here|pip and uv end at different places"):
         local_directories([line])
 
 

@@ -135,8 +135,8 @@ def test_what_a_node_is_told_is_this_users_alone(tmp_path: Path) -> None:
     [
         ({"address": "10.0.0.9:6379"}, "joins no other"),
         ({"head_node_additional_args": "--num-cpus='1"}, "cannot be split into words"),
-        ({"head_node_additional_args": "--port=1"}, "--port is given by worldsize itself"),
-        ({"worker_node_additional_args": "--address a"}, "--address is given by worldsize itself"),
+        ({"head_node_additional_args": "--port=1"}, "--port is set by worldsize itself"),
+        ({"worker_node_additional_args": "--address a"}, "--address is set by worldsize itself"),
     ],
 )
 def test_keys_that_cannot_be_followed(keys: dict[str, str], message: str) -> None:

@@ -80,7 +80,7 @@ def test_a_node_that_says_too_much_is_cut(monkeypatch: pytest.MonkeyPatch) -> No
     found = answers()
     found.take([out(0, line(0)), out(0, b"x" * 20), out(0, line(1)), NodeEvent(0, "end"), NodeEvent(1, "end")])
     assert [each.rank for each in found.look(1)] == [0]
-    assert [each.reason for each in found.unanswered(LATE)] == ["it has sent more than 0 MiB: the rest is left out"]
+    assert [each.reason for each in found.unanswered(LATE)] == ["it has sent more than 0 MiB: the rest is omitted"]
 
 
 def test_a_line_without_end_takes_time_in_proportion() -> None:

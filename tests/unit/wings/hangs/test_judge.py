@@ -150,4 +150,4 @@ def test_as_a_program(paths: RunPaths) -> None:
     subprocess.run(command, input=json.dumps(order(paths, 2)._asdict()), text=True, check=True)
     assert json.loads(Path(paths.judged).read_text())["ranks"] == [1]
     done = subprocess.run(command, input='{"root": 1}', text=True, capture_output=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("worldsize: this is no order to judge a run")
+    assert done.returncode == 1 and done.stderr.startswith("worldsize: this is not an order to judge a run")

@@ -171,7 +171,7 @@ def test_the_latest_look_at_each_rank_counts() -> None:
     found = run_stacks(RUN, [before, after], {}, (), 100)
     assert [(each.rank, each.time) for each in found.latest] == [(0, 1002.0), (2, 1000.0)]
     late = run_stacks(RUN, [before, []], {}, (), 100)
-    assert len(late.latest) == 2 and stacks_lines(late, ())[-1].endswith("is not known: no rank was seen twice")
+    assert len(late.latest) == 2 and stacks_lines(late, ())[-1].endswith("is unknown: no rank was seen twice")
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_a_head_that_takes_no_connections_is_waited_for() -> None:
         (Reply(500, {"ExceptionMessage": "boom"}), SubmitRejected, "boom"),
         (Reply(409, text=b"<html><title>Conflict here</title></html>"), SubmitRejected, "Conflict here"),
         (Reply(302, headers={"location": "/login"}), ConfigError, "redirects to another address"),
-        (Reply(200, text=b"<html>Welcome to the proxy</html>"), ConfigError, "no HPC Pack head node"),
+        (Reply(200, text=b"<html>Welcome to the proxy</html>"), ConfigError, "not an HPC Pack head node"),
         (Reply(418, text=b""), SubmitRejected, "teapot"),
     ],
 )
@@ -200,7 +200,8 @@ def test_a_host_that_does_not_exist_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [(None, "`ca_file` cannot be read"), ("no certificate", "`ca_file` holds no certificate")]
+    ("content", "says"),
+    [(None, "`ca_file` cannot be read"), ("no certificate", "`ca_file` does not contain a certificate")],
 )
 def test_a_ca_file_that_is_none(tmp_path, content: str | None, says: str) -> None:
     path = tmp_path / "ca.pem"

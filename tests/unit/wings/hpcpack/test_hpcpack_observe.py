@@ -151,10 +151,10 @@ FAILED = row(State="Failed", ErrorMessage="Task 14.2 failed, and so does the job
             ["limit of 60 seconds"],
         ),
         (
-            {"Output": "noise\nworldsize agent: no address of this host is known\n", "ExitCode": 1},
+            {"Output": "noise\nworldsize agent: not an address of this host is known\n", "ExitCode": 1},
             "EXIT_CODE",
             1,
-            ["node cn02: no address of this host is known"],
+            ["node cn02: not an address of this host is known"],
         ),
         ({"ExitCode": 137}, "EXIT_CODE", 137, ["never started, or was killed"]),
     ],
@@ -274,4 +274,4 @@ def test_a_head_that_cannot_be_asked_leaves_its_jobs_unknown() -> None:
     mine = {"url": "http://head", "user": "CORP\\me"}
     compute = HpcPackCompute(ComputeSettings("hpc", "hpcpack", options=mine), {})
     (found,) = compute.observe([{**handle(), **mine}])
-    assert found.phase == "unknown" and "in the clear" in found.message
+    assert found.phase == "unknown" and "sent unencrypted" in found.message

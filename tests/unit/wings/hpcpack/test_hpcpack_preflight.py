@@ -68,7 +68,7 @@ def test_what_fits(said: dict[str, Any], count: int) -> None:
         ({"node_group": "GPUS"}, 1, "error", "hpcpack.node_group", "no node is in a group GPUS (did you mean 'GPU'?)"),
         ({"node_group": ("GPU", "CPU")}, 1, "error", "resources.instance_count", "there are 0"),
         ({}, 5, "error", "resources.instance_count", "5 nodes are asked for, and there are 4"),
-        ({}, 4, "notice", "resources.instance_count", "3 of those that it may run on take tasks now"),
+        ({}, 4, "notice", "resources.instance_count", "3 of the nodes that it may run on accept tasks now"),
         ({"node_group": "CPU"}, 2, "error", "resources.instance_count", "there is 1"),
     ],
 )
@@ -81,7 +81,7 @@ def test_where_torchrun_is_to_meet() -> None:
     meets = {"launcher": "torchrun"}
     assert found({"rdzv_endpoint": "N2:29400"}, **meets) == []
     assert "there is no node N9 to meet on" in words(found({"rdzv_endpoint": "N9"}, **meets))
-    assert "none of the nodes that are named" in words(found({"rdzv_endpoint": "N3", "nodes": ("N1", "N2")}, **meets))
+    assert "not one of the named nodes" in words(found({"rdzv_endpoint": "N3", "nodes": ("N1", "N2")}, **meets))
     assert found({"rdzv_endpoint": "N9"}) == [], "nobody meets there"
 
 
@@ -112,8 +112,8 @@ def test_a_share_that_holds_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "says"),
     [
-        (None, "does not say where the nodes have the share"),
-        (Share("x", "app"), "does not say where the nodes have the share"),
+        (None, "lacks the nodes' path of the share"),
+        (Share("x", "app"), "lacks the nodes' path of the share"),
         (Share("\\\\head\\app", "/app"), "not mounted here"),
         (Share("", "/app", "/no/such/mount"), "not mounted here: /no/such/mount"),
     ],
@@ -147,7 +147,7 @@ def test_what_a_file_server_may_not_hold(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "mkdir", lambda path, mode=0o777: (mkdir(path, mode), os.chmod(path, 0o777)))
     results = share_checks(Share("", "/app", str(tmp_path)))
     assert [each.level for each in results] == ["notice"] * 3
-    for says in ("keeps no permissions", "mfsymlinks", "no hard links"):
+    for says in ("stores no permissions", "mfsymlinks", "no hard links"):
         assert says in words(results)
     assert not os.listdir(tmp_path)
 

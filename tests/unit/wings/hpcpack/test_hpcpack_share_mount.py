@@ -102,7 +102,7 @@ def test_another_line_for_the_mount_point_is_not_touched(node: Node) -> None:
 
 def test_what_is_missing_is_said(node: Node) -> None:
     done = node.run(asked(owner="jo"), WORLDSIZE_HPCPACK_PASSWORD=SECRET)
-    assert done.returncode == 1 and "no account is called jo here" in done.stderr
+    assert done.returncode == 1 and "no account is named jo here" in done.stderr
     (node.bin / "mount.cifs").unlink()
     done = node.run(asked(), PATH=str(node.bin))
     assert done.returncode == 1 and "cifs-utils" in done.stderr
@@ -121,18 +121,18 @@ def test_owner_group_mode_and_version() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"share": "/srv/app"}, "is no share of a head node"),
-        ({"share": "//HEAD"}, "is no share of a head node"),
-        ({"share": "//HEAD/a,b"}, "is no share of a head node"),
-        ({"at": "app"}, "is no mount point"),
-        ({"at": "/my app"}, "is no mount point"),
-        ({"at": "/"}, "is no mount point"),
-        ({"owner": "anna;reboot"}, "is no Linux account"),
-        ({"owner": "anna:g,uid=0"}, "is no Linux account"),
-        ({"user": ""}, "is no account"),
-        ({"user": "a\nb", "owner": "a"}, "is no account"),
-        ({"mode": "rw"}, "is no mode"),
-        ({"version": "3.0,uid=0"}, "is no version of SMB"),
+        ({"share": "/srv/app"}, "is not a share of a head node"),
+        ({"share": "//HEAD"}, "is not a share of a head node"),
+        ({"share": "//HEAD/a,b"}, "is not a share of a head node"),
+        ({"at": "app"}, "is not a mount point"),
+        ({"at": "/my app"}, "is not a mount point"),
+        ({"at": "/"}, "is not a mount point"),
+        ({"owner": "anna;reboot"}, "is not a Linux account"),
+        ({"owner": "anna:g,uid=0"}, "is not a Linux account"),
+        ({"user": ""}, "is not an account"),
+        ({"user": "a\nb", "owner": "a"}, "is not an account"),
+        ({"mode": "rw"}, "is not a mode"),
+        ({"version": "3.0,uid=0"}, "is not a version of SMB"),
     ],
 )
 def test_words_that_name_nothing_are_refused(words: dict[str, str], said: str) -> None:

@@ -78,9 +78,9 @@ def test_an_account_and_what_a_handle_keeps_of_it() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"user": "me"}, "does not say `url`"),
-        ({"url": "https://head"}, "does not say `user`"),
-        ({"url": "http://head", "user": "me"}, "in the clear"),
+        ({"user": "me"}, "has no `url`"),
+        ({"url": "https://head"}, "has no `user`"),
+        ({"url": "http://head", "user": "me"}, "sent unencrypted"),
         ({"url": "https://me:word@head", "user": "me"}, "a login in an address"),
     ],
 )

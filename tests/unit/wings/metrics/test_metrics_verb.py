@@ -150,8 +150,8 @@ def test_what_ranks_have_used(cli: InProcess, run: RunPaths) -> None:
     ("words", "says"),
     [
         ("--plot picture.gif", "must end with .png or .svg"),
-        ("--csv -o json", "do not go together"),
-        ("--plot a.png -o json", "do not go together"),
+        ("--csv -o json", "cannot be combined"),
+        ("--plot a.png -o json", "cannot be combined"),
         ("--csv --used", "not allowed with"),
         ("--value mean", "invalid choice"),
     ],

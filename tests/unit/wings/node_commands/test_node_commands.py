@@ -96,10 +96,10 @@ def test_codes_and_lost_nodes() -> None:
     hosts = [NodeEvent(node, "up", b"n%d" % node) for node in range(4)]
     gathered = told([*hosts, NodeEvent(0, "end", code=3), NodeEvent(2, "end", code=3), NodeEvent(1, "end", code=0)], 4)
     assert gathered.code == 3
-    assert gathered.failures() == ["exit code 3 on nodes 0,2 (n[0,2])", "lost before its end: node 3 (n3)"]
+    assert gathered.failures() == ["exit code 3 on nodes 0,2 (n[0,2])", "lost before it ended: node 3 (n3)"]
     assert gathered.progress() == "runs on node 3 (n3)"
     gathered.take([NodeEvent(3, "lost", b"its agent has ended")])
-    assert gathered.failures()[1:] == ["lost before its end: node 3 (n3): its agent has ended"]
+    assert gathered.failures()[1:] == ["lost before it ended: node 3 (n3): its agent has ended"]
     assert told(ends(2), 2).failures() == [] and told(ends(2), 2).code == 0
     nobody = told([], 2)
     assert (nobody.code, nobody.failures(), nobody.progress()) == (1, [], "has not begun")
@@ -223,7 +223,7 @@ def test_slurms_names_of_the_runs_nodes() -> None:
     place = slurm.RunningJob("7", ("a1", "a2", "a3"))
     assert slurm.numbers_of(place, command([0, 2], {0: "a3", 2: "a1.lab.org"})) == {"a3": 0, "a1": 2}
     assert slurm.numbers_of(place, command([1], {})) == {"a2": 1}, "the run has all of the job's nodes"
-    with pytest.raises(UsageError, match="node 1 has not told its name"):
+    with pytest.raises(UsageError, match="node 1 has not reported its name"):
         slurm.numbers_of(place, command([1], {}, count=2))
 
 

@@ -73,7 +73,7 @@ def test_a_failure_is_told_before_the_end():
 
 @pytest.mark.parametrize("restartable", [True, False])
 def test_a_lost_node_may_be_followed_by_another_attempt_where_there_is_a_scheduler(restartable):
-    failure = Failure(Reason.NODE_FAILURE, "node 1: its agent is gone", 1)
+    failure = Failure(Reason.NODE_FAILURE, "node 1: its agent has ended", 1)
     status = Status(RunState.FAILED, failure.reason, 1, failure.message, failure)
     for message in end_messages(RUN, status, 102.0, restartable):
         assert message["may_restart"] is restartable and message["node"] == 1 and "rank" not in message
@@ -87,7 +87,7 @@ def test_an_end_that_somebody_has_asked_for():
     assert message["may_restart"] is False
     (elsewhere,) = end_messages(RUN, status._replace(reason=None), 102.0, True)
     assert elsewhere["may_restart"] is True and elsewhere["reason"] is None
-    assert elsewhere["why"].startswith("its scheduler has ended it") and elsewhere["why"] in elsewhere["text"]
+    assert elsewhere["why"].startswith("its scheduler ended it") and elsewhere["why"] in elsewhere["text"]
 
 
 def test_what_is_told_is_bounded_one_line_and_without_secrets():

@@ -264,7 +264,7 @@ def test_one_out_of_an_archive_is_told(toys: Path) -> None:
     environ["WORLDSIZE_HOME"] = str(toys / "home")
     argv = [sys.executable, "-m", "worldsize", "run", "job.yml"]
     done = subprocess.run(argv, cwd=toys, env=environ, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 2 and "the launcher toy is no single file of Python" in done.stderr
+    assert done.returncode == 2 and "the launcher toy is not a single Python file" in done.stderr
 
 
 def test_two_packages_that_bring_one_launcher_are_both_named(toys: Path) -> None:

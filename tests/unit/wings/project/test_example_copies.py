@@ -87,6 +87,6 @@ def test_what_cannot_be_written_is_told(cli: InProcess) -> None:
 
 def test_an_installation_without_them_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(examples, "source_file", lambda *names: str(tmp_path.joinpath(*names)))
-    with pytest.raises(ConfigError, match="without the examples") as caught:
+    with pytest.raises(ConfigError, match="not include the examples") as caught:
         examples_directory()
     assert "worldsize's source code" in str(caught.value.hint)

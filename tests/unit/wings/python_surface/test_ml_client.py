@@ -41,7 +41,7 @@ def test_keywords_are_read_as_those_of_a_job(client: MLClient, tmp_path: Path) -
         client.create_or_update(command(command="true"), experiment_name=3)
     with pytest.raises(UsageError, match="no compute"):
         client.create_or_update(command(command="true"), compute="nowhere")
-    with pytest.raises(UsageError, match=r"create_or_update\(\) wants a job, not Data"):
+    with pytest.raises(UsageError, match=r"create_or_update\(\) needs a job, not Data"):
         client.create_or_update(Data(name="cifar"))  # type: ignore[arg-type]
     assert not (tmp_path / "home").exists()
 

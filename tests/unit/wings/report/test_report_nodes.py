@@ -53,4 +53,4 @@ def test_a_short_run_of_this_machine_is_told_as_such(home: str, monkeypatch: pyt
     found = facts.read_facts(paths)
     monkeypatch.setattr(facts, "recorded_facts", lambda paths: ())
     monkeypatch.setattr(facts, "read_facts", lambda paths: found)
-    assert "As this page was made" in texts(facts_of(paths))["nodes"]
+    assert "As of this page" in texts(facts_of(paths))["nodes"]

@@ -57,7 +57,7 @@ def test_it_is_written_as_two_files(tmp_path: Path) -> None:
 def test_nothing_is_written_where_a_secret_is_left(tmp_path: Path) -> None:
     report = make()
     report["tests"][0]["reason"] = "gpu-a017 at 10.1.2.3"
-    with pytest.raises(StorageError, match="it would tell: address, host"):
+    with pytest.raises(StorageError, match="it would disclose: address, host"):
         write_report(report, KNOWN, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

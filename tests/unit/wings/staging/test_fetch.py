@@ -134,7 +134,7 @@ def test_a_later_call_goes_on_too(site: Site, data: DataStore) -> None:
     site.breaks = [1 << 20, 0, 0, 0]
     with pytest.raises(WorldsizeError, match="broke after 1048576 of 3145728 bytes") as failed:
         data.fetch(site.url + "/set/train.bin")
-    assert failed.value.exit_code == 1 and "what has arrived is kept" in str(failed.value)
+    assert failed.value.exit_code == 1 and "the received part is kept" in str(failed.value)
     assert read(data.fetch(site.url + "/set/train.bin")) == CONTENT
     assert site.asked[-1].headers["range"] == "bytes=1048576-"
 
@@ -239,7 +239,7 @@ def test_without_a_network_what_is_here_is_used_and_said(tmp_path: Path) -> None
         url = site.url + "/a.txt"
         first = data.fetch(url)
     assert data.fetch(url, what="inputs.a").path == first.path
-    assert "inputs.a: cannot be fetched: Connection refused; what was fetched on 20" in told.notices[-1]
+    assert "inputs.a: cannot be fetched: Connection refused; the copy of 20" in told.notices[-1]
     with pytest.raises(WorldsizeError, match="Connection refused"):
         data.fetch(url + ".gz")
 
@@ -340,7 +340,7 @@ def test_links_of_an_archive_that_stay_inside(site: Site, data: DataStore) -> No
 def test_a_damaged_archive_is_no_folder(damage: Callable[[bytes], bytes], name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(damage(a_tar(("a", os.urandom(1000)), mode="w:xz" if name.endswith("xz") else "w:gz")))
-    with pytest.raises(UsageError, match="no archive that can be read"):
+    with pytest.raises(UsageError, match="not a readable archive"):
         unpack_archive(str(path), name, str(tmp_path / "folder"), "there")
 
 
@@ -361,7 +361,7 @@ def test_fsspecs_files_and_folders(data: DataStore) -> None:
     assert read(data.fetch("memory://bucket/set/a.bin", sha256=SHA256)) == CONTENT
     with pytest.raises(UsageError, match="no such file or folder"):
         data.fetch("memory://bucket/nothing")
-    with pytest.raises(UsageError, match="a checksum is of a file"):
+    with pytest.raises(UsageError, match="a checksum is for a file"):
         data.fetch("memory://bucket/set", sha256=SHA256)
 
 

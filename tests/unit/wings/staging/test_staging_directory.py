@@ -141,7 +141,7 @@ def test_it_is_fetched_once_and_checked(site: Site, place: Place) -> None:
 
     site.files["/org/name/resolve/%s/config.json" % COMMIT] = b'{"a": 2}'
     (blobs / git_sha1(FILES["config.json"])).unlink()
-    with pytest.raises(UsageError, match="is not what the hub says it is"):
+    with pytest.raises(UsageError, match="differs from the hub's checksum"):
         place.stage(huggingface=["org/name"])
 
 
@@ -317,13 +317,13 @@ def test_torch_hub_finds_it_without_a_network(site: Site, place: Place) -> None:
 def test_torch_hub_is_sent_no_repository(site: Site, place: Place) -> None:
     """Found by review: that was a traceback."""
     site.files["/o/n/zipball/main"] = a_zip({"a/x": "1", "b/x": "2"})
-    with pytest.raises(UsageError, match="no archive of a repository: it holds 2"):
+    with pytest.raises(UsageError, match="not an archive of a repository: it holds 2"):
         place.stage(torch_hub=["o/n:main"])
 
 
 def test_a_checkpoint_is_what_its_name_says(site: Site, place: Place) -> None:
     site.files["/net-0123abcd.pth"] = b"something else"
-    with pytest.raises(UsageError, match="does not begin as its name says"):
+    with pytest.raises(UsageError, match="does not begin like its name"):
         place.stage(torch_hub=[site.url + "/net-0123abcd.pth"])
 
 
@@ -408,7 +408,7 @@ def test_a_local_file_is_staged_as_it_is_now(place: Place) -> None:
     staged = place.stage(data={"deep/x": str(place.root / "x")})
     place.root.joinpath("x").write_text("after")
     assert Path(staged.path, "data/deep/x").read_text() == "before"
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         place.stage(data={"x": str(place.root)})
 
 

@@ -22,7 +22,7 @@ def test_a_download_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     monkeypatch.setattr("urllib.request.build_opener", lambda *_: Opener())
     slept: list[float] = []
-    with pytest.raises(UsageError, match=r"no host is called data\.invalid") as told:
+    with pytest.raises(UsageError, match=r"no host is named data\.invalid") as told:
         http.download("https://data.invalid/a?sig=x", str(tmp_path / "a"), None, lambda *_: None, sleep=slept.append)
     assert slept == [] and "address" in (told.value.hint or "")
 
@@ -50,6 +50,6 @@ def test_what_libraries_call_credentials(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     error = files._fetch_error(PermissionError("no credentials"))
-    assert error.what.startswith("no host is called account.dfs.core.windows.net")
+    assert error.what.startswith("no host is named account.dfs.core.windows.net")
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
     assert "permission denied" in files._fetch_error(PermissionError("no credentials")).what

@@ -36,7 +36,12 @@ def test_trials_that_would_start_at_once_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [("[]", "holds no JSON object"), ("{", "holds no JSON object"), ("[" * 10**5, "holds no"), ("\xff", "holds no")],
+    [
+        ("[]", "does not contain a JSON object"),
+        ("{", "does not contain a JSON object"),
+        ("[" * 10**5, "holds no"),
+        ("\xff", "holds no"),
+    ],
 )
 def test_the_configuration_is_a_json_object(tmp_path: Path, text: str, what: str) -> None:
     (tmp_path / "ds.json").write_text(text, encoding="latin-1")

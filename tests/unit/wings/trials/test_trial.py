@@ -103,7 +103,7 @@ def test_its_time_is_limited(place: Place, told: str, why: str) -> None:
         assert found.failure is not None and (found.failure.reason, found.code) == (Reason.TIME_LIMIT, 124)
         place.finish(found)
         result = place.result()
-        assert result is not None and result.state == FAILED and "did not tell its speed within 60 s" in result.why
+        assert result is not None and result.state == FAILED and "did not report its speed within 60 s" in result.why
 
 
 def test_it_is_given_up_where_it_is_hopeless(place: Place) -> None:
@@ -133,7 +133,7 @@ def test_it_is_left_out_where_a_smaller_one_was_too_large(place: Place) -> None:
 
 def test_a_metric_that_never_comes_is_a_failure(place: Place) -> None:
     found = place.finish(None)
-    assert found is not None and found.failure is not None and found.failure.message == "it never told its speed"
+    assert found is not None and found.failure is not None and found.failure.message == "it never reported its speed"
     result = place.result()
     assert result is not None and result.state == FAILED
 

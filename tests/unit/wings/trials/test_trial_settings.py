@@ -49,8 +49,8 @@ def test_a_trial_is_the_job_without_its_search() -> None:
     [
         (JOB._replace(matrix={"a": (1,)}), "cannot be combined with matrix"),
         (JOB._replace(count=2), "cannot be combined with count"),
-        (JOB._replace(batch_script="#!/bin/sh"), "cannot be tried out"),
-        (JOB._replace(autotune={"nodes": 3}), "4 nodes cannot be shared out to trials of 3"),
+        (JOB._replace(batch_script="#!/bin/sh"), "cannot be varied"),
+        (JOB._replace(autotune={"nodes": 3}), "4 nodes cannot be divided into trials of 3"),
     ],
 )
 def test_what_no_trials_can_be_made_of(job: Job, message: str) -> None:
@@ -61,7 +61,7 @@ def test_what_no_trials_can_be_made_of(job: Job, message: str) -> None:
 @pytest.mark.parametrize("name", ["/etc/ds.json", "conf/latest/../ds.json", "../ds.json"])
 def test_a_configuration_is_named_within_the_code(name: str) -> None:
     """Found by review: trials wrote theirs to where such a name led, over the user's own."""
-    with pytest.raises(PlanError, match="does not lie in the code"):
+    with pytest.raises(PlanError, match="is not in the code"):
         make_search(JOB._replace(autotune={"config": name}))
 
 

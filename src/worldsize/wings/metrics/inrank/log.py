@@ -102,7 +102,7 @@ def number_of(value: Any) -> Optional[Number]:
 def _converted(convert: Callable[[Any], Optional[Number]], value: Any) -> Optional[Number]:
     try:
         return convert(value)
-    except Exception:  # noqa: BLE001  conversions are others' code: what cannot be converted is not a number
+    except Exception:  # noqa: BLE001  conversions are foreign code: if one fails, the value is not a number
         return None
 
 

@@ -83,7 +83,7 @@ class ScalarReader:
                 checked = min(CHECKED, self._checks_left, os.fstat(descriptor).st_size)
                 self._checks_left -= checked
                 self._read(file, EventRecords(descriptor, checked))
-        except OSError:  # it was removed in the meantime, or its disk fails: what was read until then is kept
+        except OSError:  # it was removed in the meantime, or its disk fails: the values read so far are kept
             return
 
     def _read(self, file: EventFile, records: EventRecords) -> None:

@@ -171,7 +171,7 @@ def test_a_list_that_is_none(body: object) -> None:
     with (
         serving([Reply(body=body)]) as server,
         server.client() as workspace,
-        pytest.raises(SubmitRejected, match="is no list"),
+        pytest.raises(SubmitRejected, match="is not a list"),
     ):
         list(workspace.list_all("/jobs"))
 

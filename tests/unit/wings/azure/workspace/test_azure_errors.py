@@ -48,7 +48,7 @@ def refusal(
         ),
         (401, error("Expired", "The token is."), SignInRefused, "refuses the sign-in: The token is.", "az login"),
         (403, error("AuthorizationFailed", "No right."), PermissionRefused, "No right.", "AzureML Data Scientist"),
-        (403, error("Forbidden", PUBLIC), PermissionRefused, PUBLIC, "its own network alone"),
+        (403, error("Forbidden", PUBLIC), PermissionRefused, PUBLIC, "its own network"),
         (404, error("SubscriptionNotFound", "None."), MissingResource, "None.", "`subscription_id` of the compute"),
         (404, error("ResourceGroupNotFound", "None."), MissingResource, "None.", "`resource_group` of the compute"),
         (404, error("ComputeNotFound", "None."), MissingResource, "None.", "`compute` of the compute"),

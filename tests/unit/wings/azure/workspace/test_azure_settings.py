@@ -49,7 +49,7 @@ def test_all_that_can_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["subscription_id", "resource_group", "workspace_name"])
 def test_what_must_be_said(tmp_path: Path, key: str) -> None:
     lines = [line for line in AZURE.splitlines() if not line.startswith(key)]
-    with pytest.raises(ConfigError, match="compute cloud does not say `%s`" % key) as caught:
+    with pytest.raises(ConfigError, match="compute cloud has no `%s`" % key) as caught:
         settings(tmp_path, "\n".join(lines))
     assert caught.value.where == "compute.cloud." + key and str(caught.value.hint).startswith(key + " = ")
 
@@ -57,11 +57,11 @@ def test_what_must_be_said(tmp_path: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "says"),
     [
-        ("http://management.azure.com", "http://management.azure.com is no https address"),
-        ("management.azure.com", "is no https address"),
-        ("https://", "is no https address"),
+        ("http://management.azure.com", "http://management.azure.com is not an https address"),
+        ("management.azure.com", "is not an https address"),
+        ("https://", "is not an https address"),
         ("https://me:hunter2@management.azure.com", "a login in an address"),
-        ("http://me:hunter2@host", "…@host is no https address"),
+        ("http://me:hunter2@host", "…@host is not an https address"),
     ],
 )
 def test_where_tokens_do_not_go(tmp_path: Path, endpoint: str, says: str) -> None:

@@ -26,14 +26,14 @@ def cli(tmp_path: Path) -> InProcess:
         (("bench", "launch", "--metric", "loss"), "--metric goes with a job of your own"),
         (("bench", "allreduce", "-w", "1x1"), "there is nothing to reduce"),
         (("bench", "allreduce", "-w", "1x2", "--sizes", "1GB:8B"), "ends before it begins"),
-        (("bench", "allreduce", "-w", "1x2", "--backend", "mpi", "--dtype", "float16"), "mpi knows no float16"),
+        (("bench", "allreduce", "-w", "1x2", "--backend", "mpi", "--dtype", "float16"), "mpi has no float16"),
         (("bench", "launch", "-w", "1x2", "--launchers", "worldsize,ssh"), "'ssh' is not a launcher"),
         (("bench", "resnet50", "-w", "1x1", "--against", "none.json"), "none.json"),
         (("bench", "resnet50", "--", "true"), "both resnet50 and a command"),
         (("bench", "-w", "1x1", "--pattern", "x", "--", "true"), "has no group"),
-        (("bench", "-w", "1x1", "--unit", "x", "--", "true"), "--unit says what the value is"),
+        (("bench", "-w", "1x1", "--unit", "x", "--", "true"), "--unit describes the value: name the value is"),
         (("bench", "-w", "1x1", "--environment", "no", "--", "true"), "--environment: there is no environment 'no'"),
-        (("bench", "-w", "1x1", "--dry-run", "-o", "json", "--", "true"), "as text alone"),
+        (("bench", "-w", "1x1", "--dry-run", "-o", "json", "--", "true"), "as text only"),
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_made(cli: InProcess, words: tuple[str, ...], said: str) -> None:

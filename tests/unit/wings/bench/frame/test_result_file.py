@@ -109,7 +109,7 @@ def test_other_settings_are_refused_with_what_differs(tmp_path: Path, field: str
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(UsageError, match="holds other files"), locked_directory(str(tmp_path)):
+    with pytest.raises(UsageError, match="contains files"), locked_directory(str(tmp_path)):
         pass
     (tmp_path / "file").write_text("")
     with pytest.raises(WorldsizeError), locked_directory(str(tmp_path / "file")):

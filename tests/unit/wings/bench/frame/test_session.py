@@ -130,14 +130,14 @@ def test_what_the_first_run_does_not_say_is_asked_of_no_other(bench: Bench, caps
     """A slip in --metric costs one run, and not those of all worlds."""
 
     def read(*_: Any) -> Measurement:
-        raise NotFound("no value called 'lss'", "--metric", "it has logged: loss")
+        raise NotFound("no value named 'lss'", "--metric", "it has logged: loss")
 
     with pytest.raises(Interrupted) as raised:
         bench(read)
     assert raised.value.code == 1
     assert bench.started == ["1x1"]
     assert [each.failure for each in raised.value.result.measurements] == [
-        "--metric: no value called 'lss' → it has logged: loss"
+        "--metric: no value named 'lss' → it has logged: loss"
     ]
     assert "the worlds after it are not run" in capsys.readouterr().err
 

@@ -100,7 +100,7 @@ def test_a_rank_knows_its_place_by_each_launcher(
 
 def test_a_rank_without_a_launcher_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {})
-    with pytest.raises(SystemExit, match="no launcher has told"):
+    with pytest.raises(SystemExit, match="no launcher has set"):
         runpy.run_path(PROBE)["find_place"]()
 
 
@@ -140,9 +140,9 @@ ALL = {"first": (1.0, 2.0), "step": (3.0, 4.0)}
         (heard(first=(1.0,), failing=(5.0,)), 3, True, ""),
         (heard(**ALL), 1, False, "its exit code was 1"),
         (heard(**ALL, failing=(5.0,)), 0, True, "a rank failed, and its exit code was 0"),
-        (heard(None, **ALL), None, False, "it went on for 60 s"),
+        (heard(None, **ALL), None, False, "it continued for 60 s"),
         (heard(None, "a\n", failing=(5.0,)), None, True, ""),
-        (heard(None, "stuck\n"), None, True, "it went on for 60 s: stuck"),
+        (heard(None, "stuck\n"), None, True, "it continued for 60 s: stuck"),
         (heard(first=(1.0,)), 0, False, "not every rank has started"),
         (
             heard(other="There are not enough slots\n  in the system\n-------\n\n"),

@@ -85,7 +85,10 @@ def test_a_published_measurement_comes_to_its_published_share() -> None:
     [
         (600.0, "80% of a node's 8 × InfiniBand 400 Gb/s, which is good."),
         (450.0, "60% of a node's 8 × InfiniBand 400 Gb/s; good is 70%."),
-        (75.0, "10% of a node's 8 × InfiniBand 400 Gb/s, which is poor: good is 70%; `worldsize check` says what NCCL"),
+        (
+            75.0,
+            "10% of a node's 8 × InfiniBand 400 Gb/s, which is poor: good is 70%; `worldsize check` shows what NCCL",
+        ),
     ],
 )
 def test_the_share_of_the_rate_is_judged(bus: float, words: str) -> None:

@@ -67,7 +67,7 @@ def test_ranks_that_were_alone_are_no_measurement_of_the_world(tmp_path: Path, b
     ],
 )  # fmt: skip
 def test_figures_that_cannot_be_are_refused_in_a_sentence(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(WorldsizeError, match="no report of an all-reduce"):
+    with pytest.raises(WorldsizeError, match="not a report of an all-reduce"):
         read(tmp_path, value)
 
 

@@ -44,7 +44,7 @@ def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize("factor", [0, 1])
 def test_a_factor_that_never_ends_is_refused(factor: int) -> None:
-    with pytest.raises(UsageError, match="makes no range"):
+    with pytest.raises(UsageError, match="does not make a range"):
         parse_sizes("8B:1GB", factor)
 
 

@@ -22,7 +22,7 @@ def cli(tmp_path: Path) -> InProcess:
         (("--iterations", "0"), "--iterations: 0 all-reduces measure nothing"),
         (("--warmup", "0"), "--warmup: 0 all-reduces"),
         (("--warmup", "-3"), "--warmup: -3 all-reduces"),
-        (("--sizes", "8X"), "'8X' is no size"),
+        (("--sizes", "8X"), "'8X' is not a size"),
         (("--backend", "smoke-signals"), "invalid choice"),
     ],
 )

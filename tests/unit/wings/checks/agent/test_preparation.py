@@ -226,7 +226,7 @@ def test_a_program_that_floods(monkeypatch, said):
     check = Check(monkeypatch, program)
     check.go_on()
     check.finish()
-    assert "said too much" in check.recorder.notices[0]
+    assert "sent too much" in check.recorder.notices[0]
     assert sum(len(text) for _, _, text in check.peers.told) < 1 << 23
 
 

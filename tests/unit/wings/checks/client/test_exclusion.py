@@ -39,7 +39,7 @@ def test_nodes_call_themselves_by_longer_names_than_their_scheduler(tmp_path: Pa
     lab = compute("node1", "Node2", "node3.other.org")
     found = without_nodes(JOB, ["node1.example.org", "NODE2", "node3"], lab, cluster(tmp_path))
     assert found.slurm["exclude"] == ("node1", "Node2", "node3.other.org")
-    with pytest.raises(UsageError, match="knows no node node9"):
+    with pytest.raises(UsageError, match="does not know node node9"):
         without_nodes(JOB, ["node9"], lab, cluster(tmp_path))
 
 

@@ -24,7 +24,7 @@ def test_ids_and_what_stands_before_the_dot(given: list[str]) -> None:
 
 def test_what_is_asked_for_and_skipped_is_skipped() -> None:
     assert "gpu.ecc" not in selected_ids(["gpu"], ["gpu.ecc"])
-    with pytest.raises(UsageError, match="nothing is left"):
+    with pytest.raises(UsageError, match="no row is left"):
         selected_ids(["gpu.ecc"], ["gpu"])
 
 

@@ -88,8 +88,8 @@ def test_secrets_and_control_characters_of_errors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes, expected",
     [
-        ({"code": None, "begun": "tensorflow"}, (UNKNOWN, "import tensorflow was not over after 55 s")),
-        ({"code": None, "python": "", "begun": ""}, (UNKNOWN, "Python was not over after 55 s")),
+        ({"code": None, "begun": "tensorflow"}, (UNKNOWN, "import tensorflow had not ended after 55 s")),
+        ({"code": None, "python": "", "begun": ""}, (UNKNOWN, "Python had not ended after 55 s")),
         ({"code": -11, "begun": "a"}, (BAD, "import a ended Python: SIGSEGV")),
         ({"code": -4, "begun": "a", "last": "bad"}, (BAD, "import a ended Python: SIGILL (bad)")),
         ({"code": -9, "begun": "a"}, (WARNING, "import a ended Python: SIGKILL")),

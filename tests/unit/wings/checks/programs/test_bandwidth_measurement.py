@@ -107,7 +107,7 @@ def test_a_relative_python_is_the_one_of_the_directory_of_ranks(tmp_path: Path) 
 def test_a_head_that_does_not_answer_is_a_failure(tmp_path: Path, own_listener: Any) -> None:
     wrong = order({**own_listener, "token": "0" * 32}, first=1, seconds=2)
 
-    assert bandwidth.run(context_of(tmp_path, 1), wrong)["failure"].startswith("rank 1: was not over in time")
+    assert bandwidth.run(context_of(tmp_path, 1), wrong)["failure"].startswith("rank 1: did not finish in time")
 
 
 def test_what_was_sent_between_two_readings() -> None:

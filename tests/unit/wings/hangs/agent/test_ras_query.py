@@ -108,12 +108,12 @@ def gone(connection, heard):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (silence, "no whole answer within 0.3 s"),
+        (silence, "no complete answer within 0.3 s"),
         (nonsense, "the listener is not NCCL's RAS"),
         (no_line, "the listener is not NCCL's RAS"),
         (gone, ""),
         (ras(b""), "the answer is empty"),
-        (ras(drip=0.05), "no whole answer within 0.3 s"),
+        (ras(drip=0.05), "no complete answer within 0.3 s"),
     ],
     ids=["silence", "nonsense", "no line", "gone", "empty", "drip"],
 )

@@ -69,7 +69,7 @@ def test_majorities():
 
 
 def test_equal_counts_say_nothing():
-    names_nobody(as_json(communicator(*(of_rank(rank, AllReduce=7) for rank in range(4)))), "as many operations")
+    names_nobody(as_json(communicator(*(of_rank(rank, AllReduce=7) for rank in range(4)))), "equally many operations")
     names_nobody(as_json(), "names no process")
 
 
@@ -132,21 +132,21 @@ def test_text_that_only_counts_or_finds_nothing():
 
 def test_text_of_two_communicators_that_does_not_say_who_waits():
     both = ONE_BEHIND + TWO_BEHIND.replace("#0-0", "#0-1")
-    names_nobody(as_text(both), "does not name who waits where", processes(8))
+    names_nobody(as_text(both), "does not name the waiting ranks", processes(8))
 
 
 @pytest.mark.parametrize("text", [as_json(BEHIND), as_text(ONE_BEHIND)])
 def test_another_jobs_process(text):
     foreign = [each._replace(pid=each.pid + 5000) if each.rank > 1 else each for each in processes(8)]
-    names_nobody(text, "which is not of this run", foreign)
+    names_nobody(text, "which does not belong to this run", foreign)
     elsewhere = [each._replace(hosts=("10.9.9.9",)) for each in processes(8)]
-    names_nobody(text, "which is not of this run", elsewhere)
+    names_nobody(text, "which does not belong to this run", elsewhere)
 
 
 def test_the_number_decides_where_no_host_is_known():
     assert only(as_json(BEHIND), [RankProcess(rank, 1000 + rank) for rank in range(4)]).ranks == (2,)
     twice = [RankProcess(rank, 1000 + rank % 3) for rank in range(4)]
-    names_nobody(as_json(BEHIND), "not of this run", twice)
+    names_nobody(as_json(BEHIND), "not belong to this run", twice)
 
 
 def test_the_same_number_on_two_hosts():

@@ -95,7 +95,7 @@ def _different(nodes: Sequence[CheckedNode], subjects: Sequence[_Subject]) -> It
 
 
 def _difference_text(name: str, value: str, difference: Difference, by_rank: Mapping[int, CheckedNode]) -> str:
-    own = f"{name} {value}" if value else f"not a {name}"
+    own = f"{name} {value}" if value else f"no {name}"
     return f"{own}, {holders_text(by_rank, difference.usual_nodes)} {difference.usual or 'none'}"
 
 
