@@ -72,7 +72,7 @@ def timed_out_hang_cause(
 
 
 def had_stood_still(evidence: RunEvidence) -> str:
-    """Return the text that is added to a cause from outside, "; the run had stood still since 14:03:11: rank 3 has not
+    """Return the text that is added to a cause from outside, "; the run had been idle since 14:03:11: rank 3 has not
     …"; "" if the run did not hang, or was not ended from outside."""
     hang = evidence.hang
     if hang is None or hang.resumed is not None or evidence.reason not in FROM_OUTSIDE:

@@ -182,7 +182,7 @@ def usual_worlds(config: Config, compute: str) -> tuple[World, ...]:
     other compute, because the user must state how many nodes to use there."""
     settings = config.computes[compute]
     if settings.type != LOCAL:
-        raise UsageError(f"no worlds named to measure on {compute}", "-w", "-w 1x1,1x2,2x2, say")
+        raise UsageError(f"no worlds named to measure on {compute}", "-w", "such as -w 1x1,1x2,2x2")
     from worldsize.compute.local.reports import gpu_count
 
     gpus = gpu_count() if settings.gpus_per_node is None else settings.gpus_per_node

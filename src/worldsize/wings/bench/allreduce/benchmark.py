@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace, session: Session) -> BenchResult:
     if alone is not None:
         session = session._replace(worlds=tuple(world for world in session.worlds if world.ranks > 1))
         if not session.worlds:
-            raise UsageError(f"{alone} is one rank: there is nothing to reduce", "-w", "-w 1x2, say")
+            raise UsageError(f"{alone} is one rank: there is nothing to reduce", "-w", "such as -w 1x2")
         report_line(f"{alone} is left out: one rank has nothing to reduce")
     command = _command(backend, dtype, sizes, options.iterations, warm_ups)
     empty = BenchResult(
