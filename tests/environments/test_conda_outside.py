@@ -43,6 +43,6 @@ def test_it_is_refused_and_leaves_nothing(
     asyncio.run(index_fs(evil))
     cli.write("environment.yml", "channels: ['file://%s']\ndependencies: [evil]\n" % evil)
     refused = cli("env", "build", "environment.yml")
-    assert refused.code == 1 and "leads out of the environment: ../evil-1.0-0/payload" in refused.err, refused
+    assert refused.code == 1 and "has a file outside the environment: ../evil-1.0-0/payload" in refused.err, refused
     envs = os.path.join(cli.home, "envs")
     assert [name for name in os.listdir(envs) if os.path.isdir(os.path.join(envs, name))] == []

@@ -128,7 +128,7 @@ def test_an_administrator_cancels_a_task(client: Client) -> None:
     client.simulator.ask("POST", "/jobs/%d/tasks/2/cancel" % client.number(run), "this node is needed")
     status = client.ended(run)
     assert status["state"] == "CANCELLED"
-    assert "was ended: this node is needed" in status["message"] and "node cn0" in status["message"], status
+    assert "was terminated: this node is needed" in status["message"] and "node cn0" in status["message"], status
     assert "this node is needed" in client.ok("status", run).out
 
 

@@ -132,7 +132,7 @@ def test_what_was_said_is_what_was_sent(client: Client) -> None:
         ([], ["-w", "5"], "-w: 5 nodes are asked for, and there are 4"),
         (["gpus_per_node = 2"], ["-w", "2x3"], "3 processes per node, but a node has 2 GPUs"),
         (['runs_dir = "/tmp/runs"'], ["-w", "1"], "compute.hpcpack.runs_dir: /tmp/runs is not on the share"),
-        (['job_properties = { MinNodes = "9" }'], ["-w", "1"], "say resources.instance_count"),
+        (['job_properties = { MinNodes = "9" }'], ["-w", "1"], "use resources.instance_count"),
         (['rdzv_endpoint = "cn09:29400"'], ["-w", "2", "--set", TORCHRUN], "cn09"),
         (['python = "%s"' % ("/opt" + "/long" * 80)], ["-w", "1"], "characters, and HPC Pack takes 480"),
         (['password = "x"'], ["-w", "1"], "no file"),
@@ -235,7 +235,7 @@ def test_an_expired_certificate(another: Client) -> None:
 def test_a_certificate_of_an_unknown_authority_and_verification_switched_off(client: Client) -> None:
     client.configure(replace={"ca_file": "# ca_file"})
     result = client("run", "-w", "1", "--", "true")
-    assert result.code == 2 and "by no authority known here" in result.err and "ca_file" in result.err
+    assert result.code == 2 and "not issued by an authority known here" in result.err and "ca_file" in result.err
     client.configure("verify = false", replace={"ca_file": "# ca_file"})
     result = client("run", "-w", "1", "--", "true")
     assert result.code == 0 and "the head's certificate is not verified" in result.err

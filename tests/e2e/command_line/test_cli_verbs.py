@@ -465,7 +465,7 @@ def test_a_run_whose_id_or_output_cannot_be_written_is_said_to_go_on(cli: Cli, w
     run = cli.latest()
     cli.write("go", "")
     assert shell.returncode == 1, shell
-    assert "%s goes on" % run in shell.stderr and "cannot write the output: No space left" in shell.stderr, shell
+    assert "%s continues" % run in shell.stderr and "cannot write the output: No space left" in shell.stderr, shell
     cli.ok("wait", run)
 
 

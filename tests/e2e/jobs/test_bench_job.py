@@ -135,7 +135,7 @@ def test_a_person_leaves_the_first_run(cli: Cli) -> None:
     out, err = process.communicate(timeout=60)
     Path(cli.project, "go").touch()
     assert process.returncode == 0, (out, err)
-    assert "goes on" in err.decode() and "Traceback" not in err.decode()
+    assert "continues" in err.decode() and "Traceback" not in err.decode()
     assert [each["rate"] for each in result_of(cli)["measurements"]] == [None]
     bench(cli, "1,2", command, "--pattern", r"rate (\d+)")
     assert [each["rate"] for each in result_of(cli)["measurements"]] == [100.0, 200.0]

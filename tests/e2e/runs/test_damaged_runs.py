@@ -419,7 +419,7 @@ def test_a_run_that_goes_on_is_not_removed_because_its_plan_cannot_be_read(tmp_p
             with open(cli.path(run, "plan.json"), "w") as file:
                 file.write(text)
             refused = cli("rm", run)
-            assert refused.code == 2 and "goes on" in refused.err, refused
+            assert refused.code == 2 and "is still running" in refused.err, refused
         with open(cli.path(run, "plan.json"), "w") as file:
             file.write(plan)
         assert cli.status(run)["state"] == "RUNNING"

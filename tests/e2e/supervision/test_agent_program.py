@@ -211,7 +211,7 @@ def test_a_head_that_ends_before_it_has_met_the_others(agents):
         file.write(run.plan.to_json())
     code, said = run.ended(run.start("--node-rank", "1"))
     head, member = read_exits(run.paths, 2)
-    assert code == head.code and "ended with code %d before it met" % code in said
+    assert code == head.code and "ended with code %d before this node joined it" % code in said
     assert member.failure == head.failure and member.node_rank == 1
     assert run.state() == ("FAILED", head.failure.reason)
 

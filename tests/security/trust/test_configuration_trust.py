@@ -388,7 +388,7 @@ def test_a_job_in_the_background_is_not_stopped(tmp_path: Path) -> None:
     script = "set -m; %s -m worldsize config show & wait; echo ended $?" % sys.executable
     with Terminal(cli, script, shell=True) as terminal:
         assert terminal.end() == 0
-    assert "ended 0" in terminal.shown and "it counts" in terminal.shown
+    assert "ended 0" in terminal.shown and "it is used" in terminal.shown
     cli.close()
 
 

@@ -258,7 +258,7 @@ def test_a_directory_of_runs_that_somebody_else_has_made(login: Login) -> None:
         "worldsize.toml", 'default_compute = "slurm"\n[compute.slurm]\ntype = "slurm"\nruns_dir = "%s"\n' % runs
     )
     refused = login("run", "--dry-run", "-w", "1x1", "--", "true")
-    assert refused.code != 0 and "is not there" in refused.err and "mkdir -p -m 700" in refused.err
+    assert refused.code != 0 and "does not exist" in refused.err and "mkdir -p -m 700" in refused.err
     os.makedirs(runs, mode=0o700)
     path = script(login, "-w", "1x1", "--", "true")
     argv = ["sbatch", "--wait", "--parsable", "--output=%s.out" % path, path]

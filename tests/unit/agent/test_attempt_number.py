@@ -135,12 +135,12 @@ def test_what_others_may_have_prepared_is_not_begun(paths: RunPaths, name: str, 
 def test_nor_through_a_link(paths: RunPaths) -> None:
     os.rename(paths.events_dir, paths.root + "/elsewhere")
     os.symlink(paths.root + "/elsewhere", paths.events_dir)
-    with pytest.raises(UsageError, match="somebody else"):
+    with pytest.raises(UsageError, match="another user"):
         require_own_attempt(paths)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_nor_in_somebody_elses_directory(paths: RunPaths) -> None:
     os.chown(paths.attempt_dir, 12345, -1)
-    with pytest.raises(UsageError, match="somebody else"):
+    with pytest.raises(UsageError, match="another user"):
         require_own_attempt(paths)

@@ -50,7 +50,7 @@ def test_an_element_is_where_its_array_is() -> None:
 def test_words() -> None:
     wanted = RunFilter("FAILED", "r*", "lab", 1.0, "e", (("a", None), ("b", "c")), [])
     assert wanted.words == (
-        "FAILED, called r*, on lab, so new, of experiment e, tagged a, tagged b=c, started from this directory"
+        "FAILED, called r*, on lab, made since then, of experiment e, tagged a, tagged b=c, started from this directory"
     )
     assert RunFilter().words == ""
 

@@ -46,7 +46,7 @@ def test_what_is_told() -> None:
         "code 3 after N s: sh -c 'exit 3' --api-key ***",
         "starts true",
         "code 0 after N s: true",
-        "starts true 'x y'in the background",
+        "starts true 'x y' in the background",
         "starts /bin/sh -c 'exit 4'",
         "code 4 after N s: /bin/sh -c 'exit 4'",
         "starts /no/such/program",

@@ -29,5 +29,5 @@ def test_a_handle_takes_no_exit_code_of_another_child(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pid", [0, -1, -99])
 def test_what_is_no_process(tmp_path: Path, pid: int) -> None:
-    with pytest.raises(ValueError, match="is no process"):
+    with pytest.raises(ValueError, match="is not a process"):
         handle_of(RunPaths(str(tmp_path / ID)), {"type": "local", "pid": pid})

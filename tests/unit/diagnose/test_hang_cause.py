@@ -149,7 +149,7 @@ def test_whoever_ended_it_is_the_cause_and_the_hang_stands_beside_it(
     unnamed = told(there._replace(hang=UNNAMED))
     assert unnamed.cause.sentence.endswith(NOBODY) and unnamed.chain[0].role == "confirmation"
     resumed = told(there._replace(hang=FOUND._replace(resumed=120.0)))
-    assert "stood still" not in resumed.cause.sentence and SENTENCE not in [link.text for link in resumed.chain]
+    assert "been idle" not in resumed.cause.sentence and SENTENCE not in [link.text for link in resumed.chain]
 
 
 def test_ranks_that_waited_until_a_time_out_follow_the_hang() -> None:

@@ -180,7 +180,7 @@ NOT_A_JOB = [
     (b"command: x\n name: y\n", "job.yml:2", "not YAML"),
     (b"command: [x\n", "job.yml:2", "not YAML"),
     (b"command: *x\n", "job.yml:1", "undefined alias"),
-    (b'command: "\\UFFFFFFFF"\n', "job.yml:1", "no character"),
+    (b'command: "\\UFFFFFFFF"\n', "job.yml:1", "is not a character"),
     (b"%YAML 7.0\n---\ncommand: x\n", "job.yml:1", "not YAML"),
     (b"command: x\n---\ncommand: y\n", "job.yml:2", "second document"),
     (b"command: x\ngrace: 1\n\ncommand: y\n", "job.yml:4", "occurs twice: here and on line 1"),

@@ -65,7 +65,7 @@ def test_launchers_of_other_packages_that_a_plan_may_use(fields: dict[str, objec
 
 
 def test_one_that_no_package_brings_has_no_file() -> None:
-    with pytest.raises(PlanError, match="there is not a launcher 'gone'"):
+    with pytest.raises(PlanError, match="there is no launcher 'gone'"):
         launcher_source("gone")
 
 
@@ -83,7 +83,7 @@ def test_a_title_names_a_process_of_it(name: str) -> None:
 
 
 def test_one_that_is_not_known_is_told_with_those_that_are() -> None:
-    with pytest.raises(PlanError, match=r"(?s)there is not a launcher 'mpiexec'.*known: direct, torchrun, mpirun"):
+    with pytest.raises(PlanError, match=r"(?s)there is no launcher 'mpiexec'.*known: direct, torchrun, mpirun"):
         launcher_facts("mpiexec")
     with pytest.raises(PlanError):
         find_launcher("mpiexec")

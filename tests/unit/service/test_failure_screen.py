@@ -61,7 +61,7 @@ def test_everything_together_is_one_screen(paths):
     lines = "\n".join(failure_lines(paths, "r", failure_data(paths, PLAN, failed()))).split("\n")
     assert len(lines) <= 40
     assert all(len(line) < 400 for line in lines)
-    assert lines[-1].startswith("all of it:")
+    assert lines[-1].startswith("full log:")
 
 
 def test_a_long_torch_stack_is_one_screen_too(paths):
@@ -100,7 +100,7 @@ def test_a_run_whose_ranks_never_started_shows_what_came_before_them(paths):
     assert failure_lines(paths, "r", failure_data(paths, PLAN, other))[-1] == "  | y is unknown"
     with open(paths.events(0), "w") as file:
         file.write('{"event": "ranks_started", "time": 5.0}\n')
-    assert "the others:" in failure_lines(paths, "r", failure_data(paths, PLAN, setup))
+    assert "other ranks:" in failure_lines(paths, "r", failure_data(paths, PLAN, setup))
 
 
 WARM = [{"event": "agent_started", "time": 1.0}, {"event": "ranks_started", "time": 2.0, "start": "warm", "pids": {}}]

@@ -12,7 +12,7 @@ from in_process import InProcess
     ("words", "says"),
     [
         ("diff", "two runs"),
-        ("prune", "which runs"),
+        ("prune", "no option selects runs"),
         ("prune --older-than yesterday", "30d"),
     ],
 )

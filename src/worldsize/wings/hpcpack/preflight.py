@@ -99,7 +99,7 @@ def _check_node_count(may: Sequence[ComputeNode], size: int) -> Iterator[CheckRe
     usable = [node for node in may if node.usable]
     what, where = f"{size} nodes are asked for, and ", "resources.instance_count"
     if len(may) < size:
-        what += "it may run on {} {}".format("is" if len(may) == 1 else "are", len(may))
+        what += "there {} {} that it may run on".format("is" if len(may) == 1 else "are", len(may))
         yield CheckResult("error", what, where, "ask for fewer, or another node_group: " + _NODES_HINT)
     elif len(usable) < size:
         what += f"{len(usable)} of the nodes that it may run on accept tasks now: it would wait"

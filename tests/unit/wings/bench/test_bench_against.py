@@ -41,7 +41,7 @@ def test_what_else_differs_is_told():
         "Not the same: batch 64, before 128.",
         "Not the same: GPU A100, before V100.",
         "Not the same: CPU a and b, before a.",
-        "Not the same: NCCL 2.27, before not there.",
+        "Not the same: NCCL 2.27, before missing.",
         "Not the same: worldsize 2, before 1.0.",
     ]
 

@@ -68,7 +68,7 @@ def test_what_a_framework_does_not_tell_is_not_known(tmp_path):
         ({"batch": 0}, "batch is 0"),
         ({"batch": 1e9}, "batch is"),
         ({"block_seconds": []}, "block_seconds"),
-        ({"block_seconds": [1.0, 0.0, 1.0]}, "block_seconds holds 0.0"),
+        ({"block_seconds": [1.0, 0.0, 1.0]}, "block_seconds contains 0.0"),
         ({"block_seconds": [1.0, float("nan"), 1.0]}, "block_seconds holds nan"),
         ({"block_seconds": [1.0, "1", 1.0]}, "block_seconds holds '1'"),
         ({"block_seconds": [1.0]}, "differ in number"),

@@ -43,7 +43,7 @@ def test_a_partner_that_sends_nothing_is_an_error():
     out, far = connected_pair()
     near, into = connected_pair()
     near.close()
-    with pytest.raises(EOFError, match="nothing"):
+    with pytest.raises(EOFError, match="almost no data"):
         exchange(out, into, CHUNK)
     for each in (out, far, into):
         each.close()

@@ -81,7 +81,7 @@ def test_the_file_that_a_value_is_of_is_named():
 
 
 def test_a_node_whose_variables_are_not_known_is_unknown():
-    assert brief(rows(facts(), {}, facts())) == [("node1", "unknown", "not known")]
+    assert brief(rows(facts(), {}, facts())) == [("node1", "unknown", "unknown")]
 
 
 @pytest.mark.parametrize("strange", [[], "x", 5, None, {"NCCL_ALGO": ["\x1b\n"] * 500}, {1: 2}])

@@ -133,7 +133,7 @@ def test_what_a_node_is_told_is_this_users_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"address": "10.0.0.9:6379"}, "joins no other"),
+        ({"address": "10.0.0.9:6379"}, "does not join another"),
         ({"head_node_additional_args": "--num-cpus='1"}, "cannot be split into words"),
         ({"head_node_additional_args": "--port=1"}, "--port is set by worldsize itself"),
         ({"worker_node_additional_args": "--address a"}, "--address is set by worldsize itself"),

@@ -243,7 +243,7 @@ def test_who_cancels_a_task_is_heard_whichever_task_the_job_names():
     ended = {**task(exitcode="130", errormessage="we need it", output=""), "taskid": "7.2"}
     for said in ("Task 7.1 failed: " + told["errormessage"], "Task 7.2 failed: we need it"):
         why = find_failure_cause(FAILED | {"errormessage": said}, [told, ended], "/app")
-        assert why.reason == "CANCELLED_BY_USER" and why.message.endswith("was ended: we need it")
+        assert why.reason == "CANCELLED_BY_USER" and why.message.endswith("was terminated: we need it")
 
 
 def test_ranks_that_exit_with_130_were_cancelled_by_nobody():

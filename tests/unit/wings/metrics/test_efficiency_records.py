@@ -176,7 +176,7 @@ def test_below_the_end_of_a_run_that_somebody_follows(make: Make) -> None:
     failure = Failure(Reason.OUT_OF_MEMORY, "rank 0 was killed", 0, 0, 137, 1120.0)
     failed = Status(RunState.FAILED, failure.reason, 137, failure.message, failure, 1000.0, 1120.0)
     assert outcome(run, failed)[0] == "rank 0 was killed" and outcome(run, failed)[-3:] == ["", *LINES]
-    assert outcome(run, failed._replace(ended=1003.0))[-1].startswith("all of it: ")
+    assert outcome(run, failed._replace(ended=1003.0))[-1].startswith("full log: ")
 
 
 def shown(run: Run, verb: str, output: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

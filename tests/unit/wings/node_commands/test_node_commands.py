@@ -242,7 +242,7 @@ def test_the_job_is_asked_for_its_plain_number(tmp_path: Path) -> None:
     fake.job("16", "COMPLETED", jobid="16")
     with pytest.raises(UsageError, match="does not run now"):
         slurm.find_running_job("16", fake.run)
-    with pytest.raises(UsageError, match="no job 99"):
+    with pytest.raises(UsageError, match="no longer has job 99"):
         slurm.find_running_job("99", fake.run)
     fake.mode("squeue", "away")
     with pytest.raises(SubmitAgain):

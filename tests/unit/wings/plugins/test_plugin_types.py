@@ -164,7 +164,7 @@ def test_a_project_that_is_not_trusted_may_not_set_its_keys(project: Project) ->
     """Whatever the other package says of them: which key harms is not for it to decide."""
     project.environ["WORLDSIZE_TRUST_PROJECT"] = "0"
     config = project.config('type = "own"', 'queue = "fast"')
-    assert "lab" not in config.computes and "does not count" in config.notices[0]
+    assert "lab" not in config.computes and "is ignored" in config.notices[0]
     config = project.config('type = "slurm"', 'partition = "gpu"')
     assert config.computes["lab"].options == {"partition": "gpu"}
 

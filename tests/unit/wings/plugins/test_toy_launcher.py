@@ -106,14 +106,14 @@ def test_nodes_load_it_from_the_runs_directory(toys: Path) -> None:
 
 @pytest.mark.exhaustive(
     unless=[
-        "None-there is not a launcher 'toy'",
+        "None-there is no launcher 'toy'",
         "FACTS = LAUNCHER = 1-the launcher toy cannot be used: its FACTS are not LauncherFacts",
     ]
 )
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (None, "there is not a launcher 'toy'"),
+        (None, "there is no launcher 'toy'"),
         ("1 / 0", "the launcher toy cannot be loaded: ZeroDivisionError: division by zero"),
         ("LAUNCHER = 1", "the launcher toy lacks FACTS"),
         ("FACTS = LAUNCHER = 1", "the launcher toy cannot be used: its FACTS are not LauncherFacts"),
@@ -143,7 +143,7 @@ def test_a_launcher_of_somebody_else_is_not_loaded(toys: Path) -> None:
     assert worldsize(toys, "run", "job.yml").returncode == 0
     file = run_directory(toys) / "launcher-toy.py"
     os.chown(file, 4321, 4321)
-    assert "somebody else's" in on_node(file.parent).stderr
+    assert "belongs to another user" in on_node(file.parent).stderr
 
 
 def test_each_element_of_an_array_has_it(toys: Path) -> None:
@@ -163,7 +163,7 @@ def test_each_element_of_an_array_has_it(toys: Path) -> None:
         ),
         ("no_such", "the launcher toy of toy-launcher 1.0 (no_such) cannot be loaded: ModuleNotFoundError"),
         ("toy_package", "the launcher toy is not a single Python file, and cannot be copied to the nodes"),
-        (None, "there is not a launcher 'toy'"),
+        (None, "there is no launcher 'toy'"),
     ],
 )
 def test_what_cannot_be_used_is_told_before_anything_is_created(toys: Path, point: str | None, says: str) -> None:

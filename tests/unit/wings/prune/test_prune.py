@@ -155,7 +155,7 @@ def test_prune_finishes_what_was_interrupted_and_leaves_strangers_alone(home, tm
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("prune", "which runs"),
+        ("prune", "no option selects runs"),
         ("prune --older-than yesterday", "30d"),
         ("prune --older-than yesterday", "--older-than"),
     ],

@@ -257,7 +257,7 @@ def test_the_environment(home: str) -> None:
     assert "2 packages\npackage|version|\ntorch|2.9|\neinops|1.0|" in text
     assert "code.diff: 6 B" in text and "0123456789" not in str(found)
     assert "2 submitter's variables\nname|value|\nHF_TOKEN|***|\nOMP_NUM_THREADS||\n" in text
-    assert "/home/ada" not in text and "2 other submitter's variables left out" in text
+    assert "/home/ada" not in text and "2 other variables of the submitter left out" in text
     assert "HOME|/home/ada|" in texts(facts_of(paths)._replace(every_variable=True))["environment"]
     assert "2 variables of the job" in found["plan"] and "MY_TOKEN|***|" in found["plan"]
 

@@ -146,7 +146,7 @@ LEADS_OUT = [
 def test_no_order_of_members_leads_out(place: Place, members: list[Member]) -> None:
     """Found by review: a hard link to a symbolic link has another place, from where that leads elsewhere; and modes of
     directories were set by their paths, once these led elsewhere."""
-    with pytest.raises(UsageError, match=r"leads out of it|below a link|not a readable archive"):
+    with pytest.raises(UsageError, match=r"leads outside it|below a link|not a readable archive"):
         place.unpack_tar(members)
 
 

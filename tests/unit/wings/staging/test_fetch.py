@@ -321,7 +321,7 @@ def test_an_archive_writes_nowhere_else(
     members: list[tuple[str, bytes | str]], site: Site, data: DataStore, tmp_path: Path
 ) -> None:
     site.files["/bad.tar.gz"] = a_tar(*members)
-    with pytest.raises(UsageError, match="leads out of it"):
+    with pytest.raises(UsageError, match="leads outside it"):
         data.fetch(site.url + "/bad.tar.gz", folder=True)
     assert not list(tmp_path.rglob("evil")) and not list((tmp_path / "data" / "folders").glob("*.part"))
 

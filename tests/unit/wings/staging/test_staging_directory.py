@@ -210,7 +210,7 @@ def test_a_revision_is_no_way_out(site: Site, place: Place, revision: str) -> No
     answer = next(iter(site.replies.values()))
     site.acts = lambda method, path, headers: answer if path.startswith("/api/") else None
     for values in ({"huggingface": ["org/name@" + revision]}, {"torch_hub": ["org/name:" + revision]}):
-        with pytest.raises(ValueError, match=r"(?:huggingface|torch_hub): .* is no (?:repository|name of a revision)"):
+        with pytest.raises(ValueError, match=r"(?:huggingface|torch_hub): .* is not a (?:repository|revision's name)"):
             place.stage(**values)
     assert not list(place.root.rglob("victim*")) and site.asked == []
 
@@ -272,7 +272,7 @@ def test_what_the_hub_refuses(site: Site, place: Place) -> None:
         place.stage(huggingface=["org/gated"])
     assert site.asked[-1].headers["authorization"] == "Bearer hf_verysecret" and "verysecret" not in str(still.value)
     a_repository(site, "org/evil", {"../../evil": b"x"})
-    with pytest.raises(UsageError, match="leads out of it"):
+    with pytest.raises(UsageError, match="leads outside it"):
         place.stage(huggingface=["org/evil"])
     a_repository(site, "org/name", FILES)
     with pytest.raises(UsageError, match=r"no file of org/name matches \*\.onnx"):
@@ -317,7 +317,7 @@ def test_torch_hub_finds_it_without_a_network(site: Site, place: Place) -> None:
 def test_torch_hub_is_sent_no_repository(site: Site, place: Place) -> None:
     """Found by review: that was a traceback."""
     site.files["/o/n/zipball/main"] = a_zip({"a/x": "1", "b/x": "2"})
-    with pytest.raises(UsageError, match="not an archive of a repository: it holds 2"):
+    with pytest.raises(UsageError, match="not an archive of a repository: it has 2"):
         place.stage(torch_hub=["o/n:main"])
 
 

@@ -26,7 +26,7 @@ def test_every_state_is_known() -> None:
 @pytest.mark.parametrize("word", ["Unknown", "", "Perfect", None, 7])
 def test_a_state_that_nobody_knows_is_no_success(word: object) -> None:
     seen = observation({"status": word})
-    assert seen.phase == "unknown" and "does not know" in seen.message
+    assert seen.phase == "unknown" and "unknown to this release" in seen.message
 
 
 def test_a_job_that_completed_without_records_is_no_success() -> None:

@@ -150,7 +150,7 @@ def test_a_judge_that_raises_makes_its_rows_unknown():
     check = Check(1, ("files.share",), [StandInStage("share", error=KeyError("address"))])
     check.hear_probes(0)
     check.hear("share", 0)
-    assert check.it.done and check.found() == [("", "files.share", "not known", UNKNOWN)]
+    assert check.it.done and check.found() == [("", "files.share", "unknown", UNKNOWN)]
     assert "address" in check.it.rows[0].hint
 
 
@@ -159,7 +159,7 @@ def test_what_the_time_does_not_suffice_for_is_unknown():
     check.hear_probes(0)
     check.let_pass()
     assert check.it.done
-    assert check.found()[-1] == ("", "files.share", "not known", UNKNOWN)
+    assert check.found()[-1] == ("", "files.share", "unknown", UNKNOWN)
 
 
 def test_rows_that_are_not_wanted_are_left_out():
@@ -184,7 +184,7 @@ def test_notices_are_what_a_person_should_know_worst_first():
         CheckRow("n1", "files.space", "free space", "1 GB of 100 GB", WARNING, "remove old runs"),
         CheckRow("n2", "gpu.count", "GPUs", "3 of 4", BAD),
         CheckRow("", "clock", "clocks", "within 0.1 s", OK),
-        CheckRow("n1", "gpu.xid", "Xids", "not known", UNKNOWN),
+        CheckRow("n1", "gpu.xid", "Xids", "unknown", UNKNOWN),
     ]
     assert notices_of(rows) == [
         "n2: GPUs: 3 of 4 [gpu.count]",

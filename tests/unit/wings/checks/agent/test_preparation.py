@@ -212,7 +212,7 @@ def test_a_program_that_writes_rubbish(monkeypatch, rubbish):
     check = Check(monkeypatch, program)
     check.go_on()
     check.finish()
-    assert "no message" in check.recorder.notices[0]
+    assert "sent an invalid message" in check.recorder.notices[0]
 
 
 @pytest.mark.parametrize("said", [b"x" * (1 << 16), b'{"to": 1, "text": "%s"}\n' % (b"again" * 2000) * 10])

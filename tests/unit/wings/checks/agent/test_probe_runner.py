@@ -86,7 +86,7 @@ def test_a_probe_that_fails_is_unknown_alone_and_says_why(run):
 def test_a_probe_that_hangs_is_late_alone_and_ended(run):
     before = time.monotonic()
     found = run("hang", "find", limit=0.5)
-    assert found.rows[0] == CONTEXT.row("of.hang", "hang", "not known", UNKNOWN, "it took more than 0.5 s")
+    assert found.rows[0] == CONTEXT.row("of.hang", "hang", "unknown", UNKNOWN, "it took more than 0.5 s")
     assert found.rows[1].verdict == OK or found.rows[1].hint.startswith("it took")
     assert time.monotonic() - before < 20
 

@@ -130,7 +130,7 @@ def test_a_torchrun_line_with_more_processes_than_gpus_is_refused(
     notices = script_notices(request_for(asked, cluster(tmp_path), tmp_path), asked, plan, ON_NODES)
     assert [notice.level for notice in notices] == levels, notices
     if levels:
-        assert (notices[0].what, notices[0].hint) == ("8 processes on each node for 4 GPUs", "say --nproc_per_node=4")
+        assert (notices[0].what, notices[0].hint) == ("8 processes on each node for 4 GPUs", "use --nproc_per_node=4")
 
 
 @pytest.mark.parametrize("verdict", ["bad", "warning", "unknown", "ok"])

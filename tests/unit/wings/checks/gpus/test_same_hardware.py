@@ -74,7 +74,7 @@ def test_kinds_of_gpus_without_a_majority_are_told_in_one_row() -> None:
 
 def test_a_node_that_has_not_told_is_unknown_where_others_have() -> None:
     assert rows({"gpus": gpus(4)}, {}, {"gpus": gpus(4)}) == [
-        ("node1", "same.gpus", "not known", UNKNOWN),
+        ("node1", "same.gpus", "unknown", UNKNOWN),
         ("", "same.gpus", "4 × H100 on 2 nodes", OK),
     ]
 

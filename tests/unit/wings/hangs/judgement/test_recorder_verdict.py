@@ -43,7 +43,7 @@ def test_since_is_when_the_last_one_came():
 def test_ranks_that_went_further_without_waiting_are_no_evidence():
     found = dumps([call(), call("broadcast")], [call(), call("broadcast")], [call()])
     assert named(found) == []
-    assert "went on" in text_of(found)
+    assert "continued" in text_of(found)
 
 
 def test_several_behind_by_different_counts():
@@ -216,7 +216,7 @@ def test_damaged_dumps_are_told():
 def test_dumps_that_were_taken_while_ranks_went_on():
     found = [dump(0, [call(), waiting()], CREATED + 60), dump(1, [call()], CREATED + 0.5)]
     assert named(found) == []
-    assert "went on" in text_of(found)
+    assert "continued" in text_of(found)
     assert named([each._replace(taken=CREATED + 60) for each in found]) == [("H1", (1,))]
 
 
