@@ -293,12 +293,12 @@ WRONG_KEYS = [
     ("outputs: {a: {mod: x}}", "outputs.a.mod: is not a key of outputs.a", "mode"),
     ("services: {a: {prot: 1}}", "services.a.prot: is not a key of services.a", "port"),
     ("environment: {imgae: x}", "environment.imgae: is not a key of environment", "image"),
-    ("services: {a: {type: tensorbord}}", "services.a.type: 'tensorbord' is none", "TensorBoard"),
-    ("identity: {type: managd}", "identity.type: 'managd' is none", "managed"),
+    ("services: {a: {type: tensorbord}}", "services.a.type: 'tensorbord' is not one of", "TensorBoard"),
+    ("identity: {type: managd}", "identity.type: 'managd' is not one of", "managed"),
     ("limits: {timeuot: 3}", "limits.timeuot: is not a key of limits", "timeout"),
     ("bind: nonee", "bind: 'nonee' is not one of the allowed values", "none"),
     ("conventions: [troch]", "conventions[0]: 'troch' is not one of the allowed values", "torch"),
-    ("inputs: {a: {type: uri_floder, path: x}}", "inputs.a.type: 'uri_floder' is none", "uri_folder"),
-    ("distribution: {type: pytroch}", "distribution.type: 'pytroch' is none", "pytorch"),
+    ("inputs: {a: {type: uri_floder, path: x}}", "inputs.a.type: 'uri_floder' is not one of", "uri_folder"),
+    ("distribution: {type: pytroch}", "distribution.type: 'pytroch' is not one of", "pytorch"),
 ]
 """A line, what is said of it, the nearest right word."""

@@ -364,7 +364,7 @@ def test_a_port_that_is_taken(tmp_path: Any) -> None:
 
 def test_a_share_that_is_no_directory(tmp_path: Any) -> None:
     (tmp_path / "share").write_text("mine")
-    assert "no directory" in refused(tmp_path)
+    assert "is not a usable directory" in refused(tmp_path)
     assert (tmp_path / "share").read_text() == "mine"
 
 

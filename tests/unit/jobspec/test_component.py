@@ -100,7 +100,7 @@ def test_what_is_dumped_is_read_back_and_held_to_the_types() -> None:
 )
 def test_a_component_without_a_schema_is_known_by_its_keys_and_a_warning_says_so(key: str, text: str) -> None:
     loaded = parse_job(text, "c.yml")
-    assert "%s: only a component needs this key" % key in loaded.warnings[0]
+    assert "%s: only a component has this key" % key in loaded.warnings[0]
 
 
 def test_a_schema_of_a_job_makes_a_job() -> None:

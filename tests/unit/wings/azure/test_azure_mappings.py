@@ -135,9 +135,9 @@ def test_the_configurations_paths_start_at_its_directory(tmp_path: Path) -> None
         ('[azure]\ndata = "b"\n', "azure.data: expected a mapping"),
         ("[azure.data]\na = 1\n", "azure.data.a: expected text"),
         ('[azure.data]\na = ""\n', "azure.data.a: is empty"),
-        ('[azure.data]\na = "azureml:b:1"\n', "azure.data.a: is another name of Azure's"),
-        ('[azure.computes]\na = "azureml:b"\n', "azure.computes.a: is another name of Azure's"),
-        ('[azure.data]\na = "http://[x"\n', "azure.data.a: is no address"),
+        ('[azure.data]\na = "azureml:b:1"\n', "azure.data.a: is another name of Azure"),
+        ('[azure.computes]\na = "azureml:b"\n', "azure.computes.a: is another name of Azure"),
+        ('[azure.data]\na = "http://[x"\n', "azure.data.a: is not a readable address"),
     ],
 )
 def test_mistakes_in_the_configuration(tmp_path: Path, text: str, says: str) -> None:

@@ -69,8 +69,8 @@ def test_what_a_framework_does_not_tell_is_not_known(tmp_path):
         ({"batch": 1e9}, "batch is"),
         ({"block_seconds": []}, "block_seconds"),
         ({"block_seconds": [1.0, 0.0, 1.0]}, "block_seconds contains 0.0"),
-        ({"block_seconds": [1.0, float("nan"), 1.0]}, "block_seconds holds nan"),
-        ({"block_seconds": [1.0, "1", 1.0]}, "block_seconds holds '1'"),
+        ({"block_seconds": [1.0, float("nan"), 1.0]}, "block_seconds contains nan"),
+        ({"block_seconds": [1.0, "1", 1.0]}, "block_seconds contains '1'"),
         ({"block_seconds": [1.0]}, "differ in number"),
         ({"block_steps": [1] * 2000}, "block_steps"),
         ({"communication": 1.5}, "communication is 1.5"),
@@ -94,7 +94,7 @@ def test_a_missing_file_a_huge_one_and_a_link_are_told(tmp_path):
     with pytest.raises(WorldsizeError, match="too large"):
         read_measurement(str(path), WORLD)
     path.write_text("[" * 100000)
-    with pytest.raises(WorldsizeError, match="no measurement"):
+    with pytest.raises(WorldsizeError, match="is not a measurement"):
         read_measurement(str(path), WORLD)
 
 

@@ -182,7 +182,7 @@ def test_a_name_that_is_no_name_is_not_looked_at(tmp_path: Path, monkeypatch: py
         ExternalPart("worldsize.computes", "fine", "the thing", JobError).load()
 
 
-@pytest.mark.parametrize(("kind", "says"), [("gone", "does not know"), ("broken", "cannot be loaded")])
+@pytest.mark.parametrize(("kind", "says"), [("gone", "unknown to this release"), ("broken", "cannot be loaded")])
 def test_a_run_of_what_cannot_be_used(project: Project, kind: str, says: str) -> None:
     with pytest.raises(WorldsizeError, match=says):
         compute_of_run("/nowhere", {"type": kind}, "lab", {})

@@ -38,8 +38,8 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, uri: s
     ("uri", "what", "hint"),
     [
         ("wasbs://data/a", "wasbs:// needs a container and an account", "write abfss://CONTAINER@ACCOUNT.dfs"),
-        ("abfsss://data@account/a", "abfsss:// is nothing that fsspec knows", "did you mean abfss://?"),
-        ("gopher://host/x", "gopher:// is nothing that fsspec knows", "download it"),
+        ("abfsss://data@account/a", "fsspec does not know abfsss://", "did you mean abfss://?"),
+        ("gopher://host/x", "fsspec does not know gopher://", "download it"),
     ],
 )
 def test_a_scheme_that_is_wrong(uri: str, what: str, hint: str) -> None:
