@@ -48,7 +48,7 @@ def configure(verb: str, parser: argparse.ArgumentParser) -> None:
         "--generation",
         choices=["2016", "2019", "both"],
         default="both",
-        help="the versions the versions whose paths are served (default: both)",
+        help="the versions whose paths are served (default: both)",
     )
     add(
         "--delay",

@@ -185,7 +185,7 @@ def _confirm(action: str, runs: Run | RunArray, asks: bool) -> None:
     confirm(
         f"{action} {runs.id}{name}?",
         f"{runs.id} is unchanged",
-        f"worldsize {action} RUN does not ask for confirmation for confirmation",
+        f"worldsize {action} RUN does not ask for confirmation",
     )
 
 

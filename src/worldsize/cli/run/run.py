@@ -186,7 +186,7 @@ def _print_submitted(paths: RunPaths, request: SubmissionRequest, options: argpa
             show(paths.run_id)
         sys.stdout.flush()
     except OSError:
-        report(f"{paths.run_id} continues (worldsize logs -f  {paths.run_id})")
+        report(f"{paths.run_id} continues (worldsize logs -f {paths.run_id})")
         raise
 
 

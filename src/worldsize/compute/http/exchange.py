@@ -103,7 +103,7 @@ class Exchange:
         except httpx.RequestError as error:
             raise connection_error(error, not isinstance(error, httpx.ProxyError), service) from None
         except httpx.InvalidURL as error:
-            raise ConfigError(f"is not an address:  {error}", service.url, service.mend) from None
+            raise ConfigError(f"is not an address: {error}", service.url, service.mend) from None
 
     def wait_for(self, ask: Callable[[], _T]) -> _T:
         """Return the result of `ask`, and call `idle` meanwhile. An abandoned thread does not prevent this process from

@@ -204,7 +204,7 @@ def _exceeded_limits(plan: Plan) -> list[CheckResult]:
     if 0 <= files < len(plan.nodes) + OPEN_FILES:
         what = f"{len(plan.nodes)} nodes need as many open files, and {files} are allowed (ulimit -Hn)"
         found.append(
-            CheckResult("error", what, "resources.instance_count", "use use more processes per node, on fewer nodes")
+            CheckResult("error", what, "resources.instance_count", "use more processes per node, on fewer nodes")
         )
     return found
 

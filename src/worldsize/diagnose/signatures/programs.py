@@ -43,7 +43,7 @@ PROGRAMS = (
     Signature(
         "file-damaged",
         r"Weights only load failed(?s:.*)Unsupported operand (?:60|118|123)\b",
-        "the file that it loads as a checkpoint is a text file file",
+        "the file that it loads as a checkpoint is a text file",
         "look at its first lines: a pointer of Git LFS (`git lfs pull`), or a server's error page in place of a "
         "download",
         "PyTorch: torch/serialization.py",

@@ -226,7 +226,7 @@ def _open(url: str, headers: Mapping[str, str], downgrade: bool = False) -> Any:
     except (HTTPException, TimeoutError, ConnectionError) as error:
         raise _RetryableError(_error_text(error)) from None
     except ValueError as error:
-        raise UsageError(f"is not an address:  {error}", display_url(url)) from None
+        raise UsageError(f"is not an address: {error}", display_url(url)) from None
 
 
 def refuse_unknown_host(error: object, url: str) -> None:

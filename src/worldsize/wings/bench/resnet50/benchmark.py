@@ -51,7 +51,7 @@ def add_options(group: Any) -> None:
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up: steps (20 on GPUs, or 2), all-reduces (5)")
     group.add_argument("--workers", type=int, metavar="N", help="processes per rank that decode images (default: 4)")
     group.add_argument(
-        "--image-size", type=int, metavar="N", help="image size image size other than 224 × 224: no standard figure"
+        "--image-size", type=int, metavar="N", help="image size other than 224 × 224: no standard figure"
     )
     group.add_argument(
         "--width", type=int, metavar="N", help="channels of the first layer, other than 64: no standard figure"

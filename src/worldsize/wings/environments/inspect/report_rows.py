@@ -72,7 +72,7 @@ def _glibc_rows(said: Mapping[str, Any]) -> _Rows:
         return
     if needed and version_numbers(said["glibc"]) < version_numbers(needed):
         value = f"{said['glibc']} is older than {name} was built for ({needed})"
-        yield GLIBC, "glibc", value, BAD, "use use an older version of it, or conda's, or a container image"
+        yield GLIBC, "glibc", value, BAD, "use an older version of it, or conda's, or a container image"
     else:
         yield GLIBC, "glibc", said["glibc"], OK, ""
 
@@ -92,7 +92,7 @@ def _driver_rows(said: Mapping[str, Any], gpus_per_node: int | None) -> _Rows:
         yield DRIVER, "the GPU driver", value, verdict, "is it a node with a GPU?"
     elif _is_older(driver, needed):
         value = f"{driver} is too old for torch's CUDA {cuda}, which needs {needed}"
-        yield DRIVER, "the GPU driver", value, BAD, "use use a torch for an older CUDA, or a newer driver"
+        yield DRIVER, "the GPU driver", value, BAD, "use a torch for an older CUDA, or a newer driver"
     elif driver:
         yield DRIVER, "the GPU driver", driver, OK, ""
 
